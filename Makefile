@@ -1,0 +1,122 @@
+# assay - wildcards and pattern rules; a new file needs no edit here.
+#   make run | check | lint | bench | check-vectors | install | clean | help      SAN=1: sanitizers      V=1: show commands
+
+SAN    ?=
+comma  := ,
+NVCC   ?= $(shell command -v nvcc 2>/dev/null)
+PREFIX ?= /usr/local
+BUILD  := build$(if $(SAN),/san)
+Q      := $(if $(V),,@)
+
+CC      ?= cc
+PKGS    := sqlite3 libzstd jansson libcurl libpcre2-8 libcrypto
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror -Wno-format-truncation
+CFLAGS  ?= -O2 -g
+ASAN    := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+CSTD    := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-strict-aliasing
+ALL_CFLAGS = $(CSTD) $(WARN) $(CFLAGS) $(ASAN) -I. -I$(BUILD) -pthread $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
+LIBS    = $(shell pkg-config --libs $(PKGS)) -lm -pthread
+LDFLAGS += $(ASAN)
+
+ROOMS   := harness kernels oracle goldens reports tools
+SOURCES := $(filter-out %/test/%.c,$(sort $(shell find $(ROOMS) -name '*.c' -not -path '*/test/*' -not -path '*/examples/*')))
+MAIN    := tools/main.c
+OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SOURCES)))
+CHECKS  := $(sort $(wildcard $(foreach r,$(ROOMS),$(r)/test/check_*.c)))
+CHECK_BINARIES := $(patsubst %.c,$(BUILD)/%,$(CHECKS))
+CHECK_HELP := $(patsubst %.c,$(BUILD)/%.o,$(sort $(wildcard $(foreach r,$(ROOMS),$(r)/test/help_*.c))))
+SCRIPTS := $(sort $(wildcard $(foreach r,$(ROOMS),$(r)/test/check_*.sh)))
+
+# Open sets: SET:TYPE:PREFIX OF FILES:HEADER. Each file PREFIXname.c defines SET_name; the table is SET_all[].
+SETS := command:command:tools/cmd_:tools/command.h \
+        engine:engine_ops:harness/engines/engine_:harness/engine.h \
+        arch:arch:harness/models/arch_:harness/models/arch.h \
+        oracle:oracle_ops:oracle/oracle_:oracle/oracle.h \
+        mutant:mutant:kernels/mutants/mutant_:kernels/mutant.h \
+        form:form:reports/form_:reports/form.h
+set_field = $(word $(2),$(subst :, ,$(1)))
+TABLES := $(foreach s,$(SETS),$(if $(wildcard $(call set_field,$(s),4)),$(BUILD)/gen/$(call set_field,$(s),1)_all.c))
+TABLE_OBJECTS := $(TABLES:.c=.o)
+
+# Instruction sets are compiled in every build and chosen at run time.
+$(BUILD)/kernels/cpu/%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
+$(BUILD)/kernels/cpu/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mbmi2
+$(BUILD)/kernels/cpu/%.o: CFLAGS := $(if $(SAN),-O1,-O3) -g
+
+.PHONY: all run check lint bench check-vectors check-real check-slurm install clean help deps
+all: $(BUILD)/assay
+
+$(BUILD)/assay: $(BUILD)/$(MAIN:.c=.o) $(BUILD)/libassay.a
+	@echo "  LINK    $@"
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(BUILD)/libassay.a $(LIBS)
+
+$(BUILD)/libassay.a: $(OBJECTS) $(TABLE_OBJECTS)
+	$(Q)rm -f $@ && ar rcs $@ $^
+
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	@echo "  CC      $<"
+	$(Q)$(CC) $(ALL_CFLAGS) $(ISA) -MMD -MP -c -o $@ $<
+
+$(BUILD)/gen/%.o: $(BUILD)/gen/%.c
+	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c -o $@ $<
+
+# Rewritten only when the list of files changed, so that a new file is picked up and nothing else is rebuilt.
+define TABLE_RULE
+$(BUILD)/gen/$(call set_field,$(1),1)_all.c: FORCE
+	@mkdir -p $$(@D)
+	@{ echo '#include "$(call set_field,$(1),4)"'; \
+	   for n in $(patsubst $(call set_field,$(1),3)%.c,%,$(sort $(wildcard $(call set_field,$(1),3)*.c))); do \
+	     echo "extern const struct $(call set_field,$(1),2) $(call set_field,$(1),1)_$$$$n;"; done; \
+	   echo 'const struct $(call set_field,$(1),2) *const $(call set_field,$(1),1)_all[] = {'; \
+	   for n in $(patsubst $(call set_field,$(1),3)%.c,%,$(sort $(wildcard $(call set_field,$(1),3)*.c))); do \
+	     echo "    &$(call set_field,$(1),1)_$$$$n,"; done; echo '    0};'; } > $$@.new; \
+	 cmp -s $$@.new $$@ && rm $$@.new || mv $$@.new $$@
+endef
+$(foreach s,$(SETS),$(eval $(call TABLE_RULE,$(s))))
+FORCE:
+
+$(CHECK_BINARIES): $(BUILD)/%: $(BUILD)/%.o $(CHECK_HELP) $(BUILD)/libassay.a
+	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(CHECK_HELP) $(BUILD)/libassay.a $(LIBS) $$(pkg-config --libs check)
+
+deps:
+	@tools/install-deps.sh
+
+run: deps
+	@$(MAKE) --no-print-directory -s all
+	@$(BUILD)/assay demo
+
+check: deps
+	@$(MAKE) --no-print-directory -s all $(BUILD)/check-all
+	@tools/run-checks.sh $(BUILD) $(CHECK_BINARIES) $(SCRIPTS)
+
+$(BUILD)/check-all: $(CHECK_BINARIES)
+	@touch $@
+
+lint:
+	@tools/lint.sh
+
+bench: all
+	@$(BUILD)/assay bench kernels --cpu
+
+check-vectors: all
+	@tools/check-vectors.sh $(BUILD)/assay
+
+install: all
+	install -D $(BUILD)/assay $(DESTDIR)$(PREFIX)/bin/assay
+	mkdir -p $(DESTDIR)$(PREFIX)/share/assay && cp -r batteries goldens $(DESTDIR)$(PREFIX)/share/assay/
+	find $(DESTDIR)$(PREFIX)/share/assay -name '*.[ch]' -delete -o -name test -prune -exec rm -r {} +
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n '1,2p' Makefile | sed 's/^# //'
+	@echo 'run            install what is missing, build, run the shipped batteries and print the verdict table'
+	@echo 'check          every test; check SAN=1 under AddressSanitizer and UBSan'
+	@echo 'check-vectors  the whole set of recorded kernel outputs (VECTORS=DIR)'
+	@echo 'lint           include rules, size limits, banned words, formatting'
+	@echo 'bench          assay bench kernels --cpu'
+	@echo 'install        PREFIX=/usr/local, DESTDIR='
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

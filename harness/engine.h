@@ -1,0 +1,103 @@
+/* engine - what emits tokens: one struct of function pointers an adapter
+ *
+ * An adapter is a file harness/engines/engine_NAME.c that defines ENGINE(NAME). The spec on the command line is
+ * NAME or NAME:REST; flags are "flag=value" words. An engine answers requests in up to `slots` threads at once; the
+ * same request gives the same answer whatever the slot.
+ */
+#ifndef ASSAY_ENGINE_H
+#define ASSAY_ENGINE_H
+
+#include "harness/base/err.h"
+#include "harness/base/golden.h"
+#include "harness/base/model.h"
+
+#include <jansson.h>
+#include <stdint.h>
+
+enum engine_mode {
+    MODE_GENERATE,      /* greedy decode, all sequences of the request submitted at once */
+    MODE_FORCE_DECODE,  /* feed `forced` one id at a time on a warm cache: decode-shaped rows */
+    MODE_FORCE_PREFILL, /* one pass over prompt + forced: prefill-shaped rows */
+};
+
+struct sequence {
+    const char *name; /* of the prompt; replay looks it up */
+    const int32_t *prompt, *forced;
+    int prompts, forceds; /* counts */
+};
+
+struct engine_request {
+    enum engine_mode mode;
+    const struct sequence *seq;
+    int seqs;        /* 1, or up to 64: companions of one batch */
+    int max_new;     /* MODE_GENERATE */
+    int stop_at_eos; /* MODE_GENERATE */
+    int top_k;       /* rows keep that many values; 0: none */
+    int row_hash;    /* also hash full rows, where the engine has bf16 rows */
+};
+
+/* Answer for one sequence. view.rows = n when the engine can tell logits, else 0. Caller frees. */
+struct engine_answer {
+    int32_t *ids; /* emitted (MODE_GENERATE) or the argmax at each forced position */
+    int n;
+    enum finish finish;
+    struct view view;
+};
+
+void engine_answer_free(struct engine_answer *a); /* zeroed is fine */
+
+struct counter {
+    char name[48];
+    int64_t ran, expected; /* expected: computed from the requests, -1 when the engine cannot know */
+};
+
+struct engine_flag {
+    const char *name, *value;
+};
+
+struct engine_open {
+    const char *spec; /* after NAME:, "" when absent */
+    const struct engine_flag *flag;
+    int flags;
+    const struct model *model; /* NULL for engines that need none */
+    const char *data_dir;      /* where shipped data lies */
+    int threads;               /* 0: one a CPU */
+};
+
+struct engine;
+
+struct engine_ops {
+    const char *name, *summary;
+    int needs_model;
+    const char *flag_help; /* "route=dense|grouped|par1  reduce=f32|f16 ..." */
+    /* Caller closes. Unknown flags or values: E_USAGE that says what is valid. */
+    int (*open)(const struct engine_open *o, struct engine **out, struct err *e);
+    void (*close)(struct engine *g); /* NULL is fine */
+    /* answers[req->seqs], zeroed by the caller. slot < slots. */
+    int (*answer)(struct engine *g, int slot, const struct engine_request *req, struct engine_answer *answers,
+                  struct err *e);
+    /* Fills up to max counters, sums over all slots since open; returns how many there are. */
+    int (*counters)(struct engine *g, struct counter *out, int max);
+};
+
+struct engine {
+    const struct engine_ops *ops;
+    int slots;          /* answers that may run at once */
+    int has_logits;     /* views are filled */
+    int bf16_rows;      /* row_sha256 is filled on request */
+    char arm[256];      /* every flag at its value: "native:cpu gpu=h200 reduce=f32 route=dense" */
+    json_t *build;      /* what it is: version, commit, compiler, CPU features, GPU profile; owned */
+    char forecast[256]; /* "" or why its bytes are a forecast (profile rests on documentation) */
+};
+
+#define ENGINE(NAME) const struct engine_ops engine_##NAME
+
+/* NULL when there is none of that name (the part of spec before ':'). */
+const struct engine_ops *engine_find(const char *spec);
+extern const struct engine_ops *const engine_all[]; /* NULL-terminated, made by the Makefile */
+
+/* Finds, opens and parses "flag=value" words. */
+int engine_open_spec(const char *spec, char *const *words, int n, const struct model *m, const char *data_dir,
+                     int threads, struct engine **out, struct err *e);
+
+#endif
