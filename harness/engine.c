@@ -3,13 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void engine_answer_free(struct engine_answer *a)
-{
-    free(a->ids);
-    view_free(&a->view);
-    memset(a, 0, sizeof *a);
-}
-
 const struct engine_ops *engine_find(const char *spec)
 {
     size_t n = strcspn(spec, ":");

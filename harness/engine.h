@@ -36,16 +36,6 @@ struct engine_request {
     int row_hash;    /* also hash full rows, where the engine has bf16 rows */
 };
 
-/* Answer for one sequence. view.rows = n when the engine can tell logits, else 0. Caller frees. */
-struct engine_answer {
-    int32_t *ids; /* emitted (MODE_GENERATE) or the argmax at each forced position */
-    int n;
-    enum finish finish;
-    struct view view;
-};
-
-void engine_answer_free(struct engine_answer *a); /* zeroed is fine */
-
 struct counter {
     char name[48];
     int64_t ran, expected; /* expected: computed from the requests, -1 when the engine cannot know */
@@ -74,8 +64,7 @@ struct engine_ops {
     int (*open)(const struct engine_open *o, struct engine **out, struct err *e);
     void (*close)(struct engine *g); /* NULL is fine */
     /* answers[req->seqs], zeroed by the caller. slot < slots. */
-    int (*answer)(struct engine *g, int slot, const struct engine_request *req, struct engine_answer *answers,
-                  struct err *e);
+    int (*answer)(struct engine *g, int slot, const struct engine_request *req, struct stream *answers, struct err *e);
     /* Fills up to max counters, sums over all slots since open; returns how many there are. */
     int (*counters)(struct engine *g, struct counter *out, int max);
 };

@@ -1,4 +1,7 @@
 #include "tools/command.h"
+
+#include <stddef.h>
+
 static int run(struct tool *t, int argc, char **argv)
 {
     char *words[64];

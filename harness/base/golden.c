@@ -30,6 +30,13 @@ void view_free(struct view *v)
     memset(v, 0, sizeof *v);
 }
 
+void stream_free(struct stream *s)
+{
+    free(s->ids);
+    view_free(&s->view);
+    memset(s, 0, sizeof *s);
+}
+
 static void prompt_free(struct golden_prompt *p)
 {
     free(p->name);

@@ -36,6 +36,16 @@ enum finish {
     FINISH_STOP,   /* end of sequence emitted (it is the last id) */
 };
 
+/* What an engine answered for one sequence. view.rows = n when it can tell logits, else 0. Caller frees. */
+struct stream {
+    int32_t *ids; /* emitted, or the argmax at each forced position */
+    int n;
+    enum finish finish;
+    struct view view;
+};
+
+void stream_free(struct stream *s); /* zeroed is fine */
+
 struct batch_pass {
     int32_t *ids; /* NULL: the same as alone */
     int n;

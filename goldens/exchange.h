@@ -1,0 +1,21 @@
+/* exchange - the golden exchange format assay-golden/1, batteries as JSON, and other projects' golden files */
+#ifndef ASSAY_GOLDENS_EXCHANGE_H
+#define ASSAY_GOLDENS_EXCHANGE_H
+
+#include "harness/base/golden.h"
+
+/* Reads FILE.jsonl or FILE.jsonl.zst. Every field is checked; errors name file and line. Caller frees. */
+int golden_read(const char *path, struct golden **g, struct err *e);
+/* The canonical text: reading and writing a captured file gives the same bytes. Caller frees *text. */
+int golden_text(const struct golden *g, char **text, size_t *bytes, struct err *e);
+/* Writes by a temporary file and rename; ".zst" at the end compresses. */
+int golden_write(const char *path, const struct golden *g, struct err *e);
+
+/* A battery file: batteries/NAME.json. Unknown keys are errors. */
+int battery_read(const char *path, struct battery **b, struct err *e);
+int battery_write(const char *path, const struct battery *b, struct err *e);
+
+/* Whole file, decompressed when it ends in .zst; at most `limit` bytes come out. Caller frees *data. */
+int packed_read(const char *path, size_t limit, void **data, size_t *bytes, struct err *e);
+
+#endif

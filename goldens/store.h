@@ -1,0 +1,89 @@
+/* store - the SQLite store: goldens, runs, verdicts, ledger; the only code that knows SQLite
+ *
+ * WAL, foreign keys, strict tables, migrations by user_version; a store of a newer version is refused untouched.
+ * Blobs are zstd. One writer at a time; calls on one struct store come from one thread.
+ */
+#ifndef ASSAY_GOLDENS_STORE_H
+#define ASSAY_GOLDENS_STORE_H
+
+#include "harness/base/golden.h"
+#include "harness/base/verdict.h"
+
+struct store;
+
+/* Opens or creates (also missing folders). E_STORE: damaged, newer version, read-only, disk full. Caller closes. */
+int store_open(const char *path, struct store **s, struct err *e);
+void store_close(struct store *s); /* NULL is fine */
+
+/* Imports every shipped golden (DIR/goldens, *.jsonl or *.jsonl.zst) and battery that the store does not hold yet, by
+ * hash of the file. `progress` may be NULL. */
+int store_import_shipped(struct store *s, const char *data_dir, void (*progress)(void *, int done, int total),
+                         void *arg, struct err *e);
+
+/* Inserts a golden (identity: SHA-256 of its canonical exchange text). status: active, pending, negative.
+ * The same content again is no error and gives the same id. */
+int store_golden_put(struct store *s, const struct golden *g, const char *status, int64_t *id, struct err *e);
+/* arm NULL: the active golden of (model, battery), arm "eager" first. E_MISSING when there is none; caller frees. */
+int store_golden_get(struct store *s, const char *model, const char *battery, const char *arm, struct golden **g,
+                     char sha256[SHA256_HEX_SIZE], struct err *e);
+/* Recomputes the hash from the stored rows: E_STORE "golden ... was edited" when they do not match what was sealed. */
+int store_golden_verify(struct store *s, const char *sha256, struct err *e);
+
+int store_battery_put(struct store *s, const struct battery *b, struct err *e);
+int store_battery_get(struct store *s, const char *name, struct battery **b, struct err *e);
+
+/* A run resumes where it died: the same key continues the newest unfinished run. */
+struct run_key {
+    const char *model, *model_sha256; /* name; hash over its file hashes */
+    const char *battery, *battery_sha256, *golden_sha256, *arm;
+    const char *commit; /* of assay, "" when unknown */
+};
+
+enum run_phase {
+    PHASE_FREE,
+    PHASE_FORCE_DECODE,
+    PHASE_FORCE_PREFILL,
+};
+
+/* fresh != 0 always starts a new run. *run identifies it from now on (small integer shown to people). */
+int store_run_open(struct store *s, const struct run_key *key, int fresh, int64_t *run, struct err *e);
+/* Durable when it returns: ids and rows are stored before any judgement. */
+int store_stream_put(struct store *s, int64_t run, const char *prompt, enum run_phase phase, const struct stream *st,
+                     struct err *e);
+/* *found = 0 when it was not stored. Caller frees st. */
+int store_stream_get(struct store *s, int64_t run, const char *prompt, enum run_phase phase, struct stream *st,
+                     int *found, struct err *e);
+
+/* One judged position with the inputs of the decision. */
+struct verdict_row {
+    char prompt[64];
+    int position;
+    int forced; /* 0 free run, 1 forced decode-shaped, 2 forced prefill-shaped */
+    int root;   /* 1 at the first difference of a prompt */
+    enum verdict verdict;
+    int32_t golden_id, arm_id;
+    double gap_nats, gap_ulp; /* NaN: outside what was stored; then gap_bound_nats is a lower bound */
+    double gap_bound_nats;
+    double ulp, razor_nats, jitter_nats, self_gap_nats; /* inputs; NaN where unknown */
+    int ties;                                           /* tokens at the oracle's maximum */
+};
+
+/* Replaces the verdicts of a run, its summary (one JSON object) and its verdict in one transaction, and finishes it. */
+int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row, int rows, enum run_verdict v,
+                     const json_t *summary, struct err *e);
+
+/* "" or NULL: no filter. Newest first. Array of {run, started, finished, model, battery, arm, verdict, summary}. */
+struct run_filter {
+    const char *model, *battery, *verdict, *since;
+    int limit; /* 0: 50 */
+};
+int store_run_list(struct store *s, const struct run_filter *f, json_t **list, struct err *e);
+/* run 0: the newest. {run, key..., verdict, summary, positions:[verdict rows]}; E_MISSING. */
+int store_run_get(struct store *s, int64_t run, json_t **object, struct err *e);
+
+/* Integrity: SQLite's own check, foreign keys, hashes of goldens and ledger chain, orphans. Names the first bad row. */
+int store_check(struct store *s, json_t **report, struct err *e);
+/* Rows and bytes per table. */
+int store_stats(struct store *s, json_t **report, struct err *e);
+
+#endif
