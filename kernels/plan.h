@@ -13,7 +13,7 @@
 enum gemm_route {
     ROUTE_DENSE,   /* the dense operator */
     ROUTE_GROUPED, /* the MoE operator; a dense layer runs it with one expert */
-    ROUTE_PAR1,    /* the MoE operator clamped to one CTA an SM */
+    ROUTE_PAR1,    /* the MoE operator: its tile, but its grid clamped to one CTA an SM */
 };
 
 enum gemm_reduce {
@@ -47,7 +47,8 @@ struct gemm_launch {
 
 struct gemm_plan {
     struct gemm_shape shape;
-    int sm; /* tensor-core rule */
+    int sm;          /* tensor-core rule */
+    int native_code; /* as in the profile: decides one contraction at write-out */
     int launches;
     struct gemm_launch launch[PLAN_LAUNCHES_MAX];
 };
@@ -57,12 +58,16 @@ struct gemm_slice {
     int cta, t0, t1;
 };
 
-/* Computes the plan. E_UNSUPPORTED or E_USAGE says what would be valid. */
+/* Computes the plan. E_UNSUPPORTED or E_USAGE says what would be valid; E_MISSING: the profile lacks a register count
+ * that decides. A u4b8 group as long as k is channelwise (one scale row), and the plan's shape says so. */
 int plan_make(const struct gemm_shape *s, const struct gpu_profile *gpu, struct gemm_plan *p, struct err *e);
 
 /* Slices of tile (row block * NT + column tile) in the order in which they are combined: bottom (largest k) first.
  * Returns the count; out holds at most max of them (max >= T suffices). */
 int plan_slices(const struct gemm_launch *l, int tile, struct gemm_slice *out, int max);
+
+/* Whether the kernel adds the slices of this launch's tiles atomically; else an atomic plan reduces them in fp32. */
+int plan_is_atomic(const struct gemm_plan *p, const struct gemm_launch *l);
 
 /* Rows of an aligned block for `tokens` rows, spec 2.5: 8, 16, 32, 48 or 64. */
 int plan_block_rows(int tokens, int topk, int experts);

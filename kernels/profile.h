@@ -44,4 +44,8 @@ void profile_free(struct gpu_profile *p);
 int profile_registers(const struct gpu_profile *p, enum weight_format f, enum activation a, int group, int mb,
                       int tile);
 
+const char *activation_name(enum activation a);
+int activation_by_name(const char *name); /* -1: unknown */
+const char *evidence_name(enum evidence v);
+
 #endif
