@@ -1,0 +1,381 @@
+/* gemm - C = plan(A, W): slices of a tile, warp rows of a slice, chains of steps, folds, ordered reduce, write-out
+ *
+ * shapes    A[m,k] W[n,k] C[m*topk,n], rows at any stride
+ * units     16-bit floats in and out, fp32 between
+ * rounding  as spec marlin-numerics sections 3 to 5 put it; plain additions are separate, no fma
+ * order     a warp row chains its own 16-k blocks; warp rows fold; slices are added bottom (largest k) first
+ * specials  every NaN that is stored is 7fff
+ * limits    block_rows <= 64; chains are handed to the panel kernel 64 k-blocks at a time
+ */
+#include "kernels/gemm.h"
+
+#include "harness/base/team.h"
+#include "kernels/bits.h"
+#include "kernels/panel.h"
+
+#include <string.h>
+
+#define CHUNK    64 /* k-blocks decoded at once */
+#define MAX_ROWS 64
+#define MAX_WARP 4
+
+struct job {
+    const struct gemm_problem *p;
+    struct prepared_rows rows;
+    struct mutation mutation; /* zero: none */
+    struct tensor_core_rule rule;
+    panel_chain_fn *chain;
+    char *thread_scratch;
+    size_t thread_bytes;
+};
+
+/* The rows of one row block: where they are read and written. */
+struct row_block {
+    int32_t a[MAX_ROWS], c[MAX_ROWS], place[MAX_ROWS]; /* place: position inside the block */
+    int count, expert;
+};
+
+struct thread_space {
+    struct gemm_slice slice[4096];
+    uint16_t operand[CHUNK * 256] __attribute__((aligned(64)));
+    float warp[MAX_WARP][MAX_ROWS * STRIP], run[MAX_ROWS * STRIP];
+};
+
+static size_t prepared_bytes(int m, int k)
+{
+    size_t cells = (size_t)m * (size_t)k;
+    return cells * (2 + 4 + 2) + cells / 16 + 4 * 64;
+}
+
+size_t gemm_scratch_bytes(const struct gemm_problem *p, int threads)
+{
+    return prepared_bytes(p->plan->shape.m, p->plan->shape.k) + (size_t)threads * (sizeof(struct thread_space) + 64);
+}
+
+static char *aligned(char *at)
+{
+    return at + (64 - (uintptr_t)at % 64) % 64;
+}
+
+/* Lays the prepared rows into scratch; returns what follows. */
+static char *prepare(struct prepared_rows *r, enum activation act, int shift, int m, int k_used, int k,
+                     const uint16_t *a, int lda, char *scratch)
+{
+    size_t cells = (size_t)m * (size_t)k;
+    uint16_t *raw = (uint16_t *)aligned(scratch);
+    float *value = (float *)aligned((char *)(raw + cells));
+    uint16_t *key = (uint16_t *)aligned((char *)(value + cells));
+    uint8_t *state = (uint8_t *)(key + cells);
+    for (int i = 0; i < m; i++) {
+        size_t at = (size_t)i * (size_t)k;
+        panel_prepare_row(act, shift, a + (size_t)i * (size_t)lda, k_used, k, raw + at, value + at, key + at,
+                          state + at / 16);
+    }
+    *r = (struct prepared_rows){k, raw, value, key, state};
+    return aligned((char *)(state + cells / 16));
+}
+
+static void run_chain(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
+                      const int32_t *block, int blocks, struct thread_space *space, float *acc)
+{
+    struct chain c = {.rule = j->rule,
+                      .act = w->act,
+                      .shift = w->shift,
+                      .special = w->special,
+                      .rows = &j->rows,
+                      .row = rb->a,
+                      .count = rb->count,
+                      .block = block,
+                      .blocks = blocks,
+                      .acc = acc};
+    if (w->panel) {
+        c.b = w->panel + (size_t)strip * (size_t)w->k * STRIP;
+    } else {
+        weight_decode(w, strip, block, blocks, space->operand);
+        c.b = space->operand;
+        c.packed = 1;
+    }
+    j->chain(&c);
+}
+
+/* Warp row w of k-tiles [t0,t1): blocks 2w, 2w+1 of every tile, ascending. */
+static void warp_row(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
+                     const struct gemm_slice *s, int tk, int warp, struct thread_space *space, float *acc)
+{
+    int32_t block[CHUNK];
+    int n = 0;
+    memset(acc, 0, (size_t)rb->count * STRIP * sizeof *acc);
+    int last = j->mutation.skip_tail ? w->k / 16 - 1 : w->k / 16;
+    for (int t = s->t0; t < s->t1; t++) {
+        for (int h = 0; h < 2; h++)
+            if (t * (tk / 16) + 2 * warp + h < last)
+                block[n++] = t * (tk / 16) + 2 * warp + h;
+        if (n >= CHUNK - 1 || t + 1 == s->t1) {
+            run_chain(j, w, strip, rb, block, n, space, acc);
+            n = 0;
+        }
+    }
+}
+
+/* Sum over the warp rows into warp[0]: 0+1, or 0+(1+(3+2)). */
+static void fold(const struct mutation *m, float (*warp)[MAX_ROWS * STRIP], int warps, int cells)
+{
+    for (int i = 0; i < cells; i++)
+        if (warps == 2)
+            warp[0][i] = warp[0][i] + warp[1][i];
+        else if (m->fold_left)
+            warp[0][i] = ((warp[0][i] + warp[1][i]) + warp[2][i]) + warp[3][i];
+        else
+            warp[0][i] = warp[0][i] + (warp[1][i] + (warp[3][i] + warp[2][i]));
+}
+
+static float round16(enum activation act, float x)
+{
+    return act == ACT_BF16 ? bf16_to_f32(bf16_from_f32(x)) : f16_to_f32(f16_from_f32(x));
+}
+
+static void add_slice(const struct gemm_shape *s, float *run, const float *v, int index, int count, int cells)
+{
+    if (index == 0)
+        memcpy(run, v, (size_t)cells * sizeof *run);
+    else
+        for (int i = 0; i < cells; i++)
+            run[i] = v[i] + run[i];
+    if (s->reduce == REDUCE_F16 && index + 1 < count)
+        for (int i = 0; i < cells; i++)
+            run[i] = round16(s->act, run[i]);
+}
+
+static uint16_t to16(enum activation act, float x)
+{
+    return act == ACT_BF16 ? bf16_from_f32(x) : f16_from_f32(x);
+}
+
+static float from16(enum activation act, uint16_t h)
+{
+    return act == ACT_BF16 ? bf16_to_f32(h) : f16_to_f32(h);
+}
+
+/* r * scale + bias, rounded once or twice as the compiled kernel does it (spec 5.4). */
+static uint16_t scale_and_bias(const struct gemm_plan *p, enum activation act, uint16_t r, uint16_t scale,
+                               uint16_t bias, int place, int column)
+{
+    float x = from16(act, r), s = from16(act, scale), b = from16(act, bias);
+    int fused = (act == ACT_F16 || p->native_code) && !(place < 8 && column % 64 < 8);
+    if (!fused)
+        return to16(act, from16(act, to16(act, x * s)) + b);
+    /* products of 16-bit floats are exact in double, and so is the sum's rounding to odd */
+    double exact = (double)x * s, sum = exact + b, rest = exact - (sum - (sum - exact)) + (b - (sum - exact));
+    union {
+        double d;
+        uint64_t u;
+    } odd = {sum};
+    if (rest != 0 && rest == rest && !(odd.u & 1))
+        odd.u = ((rest > 0) == (sum > 0)) ? odd.u | 1 : (odd.u - 1) | 1;
+    float once = (float)odd.d;
+    union {
+        float f;
+        uint32_t u;
+    } narrow = {once};
+    if ((double)once != odd.d && once == once && !(narrow.u & 1)) /* round to odd again: no double rounding */
+        narrow.u = ((double)once < odd.d) == (once > 0) ? narrow.u | 1 : (narrow.u - 1) | 1;
+    return to16(act, narrow.f);
+}
+
+static uint16_t write_out(const struct job *j, const struct packed_weight *w, float acc, int place, int column,
+                          const float *route_weight)
+{
+    enum activation act = w->act;
+    int scaled = w->format == WF_NVFP4 && !route_weight;
+    if (scaled && !j->mutation.global_after)
+        acc = acc * w->global;
+    uint16_t r = to16(act, acc);
+    if (scaled && j->mutation.global_after)
+        r = to16(act, from16(act, r) * w->global);
+    if (w->column && w->bias)
+        r = scale_and_bias(j->p->plan, act, r, w->column[column], w->bias[column], place, column);
+    else if (w->column)
+        r = to16(act, from16(act, r) * from16(act, w->column[column]));
+    else if (w->bias)
+        r = to16(act, from16(act, r) + from16(act, w->bias[column]));
+    if (route_weight) {
+        float tw = w->format == WF_NVFP4 ? *route_weight * w->global : *route_weight;
+        r = to16(act, from16(act, r) * from16(act, to16(act, tw)));
+    }
+    return r;
+}
+
+static void store_strip(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
+                        const float *run)
+{
+    const struct gemm_problem *p = j->p;
+    for (int r = 0; r < rb->count; r++)
+        for (int i = 0; i < STRIP && strip * STRIP + i < w->n_used; i++) {
+            int column = strip * STRIP + i;
+            p->c[(size_t)rb->c[r] * (size_t)p->ldc + (size_t)column] = write_out(
+                j, w, run[r * STRIP + i], rb->place[r], column, p->route_weight ? p->route_weight + rb->c[r] : NULL);
+        }
+}
+
+/* One strip of one tile: all slices, bottom first. */
+static void tile_strip(const struct job *j, const struct gemm_launch *l, int tile, int strip,
+                       const struct row_block *rb, struct thread_space *space)
+{
+    const struct packed_weight *w = j->p->w + rb->expert;
+    const struct gemm_shape *s = &j->p->plan->shape;
+    int count = plan_slices(l, tile, space->slice, 4096), warps = l->tk / 32, cells = rb->count * STRIP;
+    for (int i = 0; i < count; i++) {
+        const struct gemm_slice *slice = &space->slice[j->mutation.top_first ? count - 1 - i : i];
+        if (i && j->mutation.first_slice_wins)
+            break;
+        for (int warp = 0; warp < warps; warp++)
+            warp_row(j, w, strip, rb, slice, l->tk, warp, space, space->warp[warp]);
+        fold(&j->mutation, space->warp, warps, cells);
+        add_slice(s, space->run, space->warp[0], i, count, cells);
+    }
+    store_strip(j, w, strip, rb, space->run);
+}
+
+/* Rows of row block `index` of launch l; count 0: nothing to do. */
+static void find_rows(const struct gemm_problem *p, const struct gemm_launch *l, int index, struct row_block *rb)
+{
+    const struct gemm_shape *s = &p->plan->shape;
+    rb->count = 0;
+    rb->expert = p->block_experts ? p->block_experts[index] : 0;
+    for (int i = 0; i < l->block_rows && rb->expert >= 0; i++) {
+        int at = index * l->block_rows + i, route;
+        if (p->sorted_routes) {
+            route = p->sorted_routes[at];
+            if (route >= s->m * s->topk)
+                continue;
+        } else if (at < l->rows) {
+            route = l->first_row + at;
+        } else {
+            break;
+        }
+        rb->a[rb->count] = (route / s->topk + (p->mutation ? p->mutation->row_shift : 0)) % s->m;
+        rb->c[rb->count] = route;
+        rb->place[rb->count++] = i;
+    }
+}
+
+static void member(void *arg, int index, int members)
+{
+    struct job *j = arg;
+    const struct gemm_plan *p = j->p->plan;
+    struct thread_space *space = (struct thread_space *)aligned(j->thread_scratch + (size_t)index * j->thread_bytes);
+    int strips = (j->p->w->n_used + STRIP - 1) / STRIP;
+    int from = (int)((long)strips * index / members), to = (int)((long)strips * (index + 1) / members);
+    for (int i = 0; i < p->launches; i++) {
+        const struct gemm_launch *l = &p->launch[i];
+        for (int rows = 0; rows < l->par; rows++) {
+            struct row_block rb;
+            find_rows(j->p, l, rows, &rb);
+            for (int strip = from; rb.count && strip < to; strip++)
+                tile_strip(j, l, rows * l->NT + strip * STRIP / l->tn, strip, &rb, space);
+        }
+    }
+}
+
+/* Mutants of the result as a whole, and proof that a mutant of this GEMM was applied. */
+static void spoil(const struct gemm_problem *p)
+{
+    const struct gemm_shape *s = &p->plan->shape;
+    if (p->mutation->zero_output)
+        for (int r = 0; r < s->m * s->topk; r++)
+            memset(p->c + (size_t)r * (size_t)p->ldc, 0, (size_t)p->w->n_used * sizeof *p->c);
+    if (p->mutation->nan_output)
+        p->c[0] = 0x7fff;
+    mutation_applied(p->mutation);
+}
+
+int gemm_run(const struct gemm_problem *p, void *scratch, struct team *team, struct err *e)
+{
+    const struct gemm_shape *s = &p->plan->shape;
+    if (p->w->n != s->n || p->w->k != s->k || p->w->format != s->format || p->w->act != s->act)
+        return FAIL(e, E_INTERNAL, "plan for n=%d k=%d %s does not fit weights n=%d k=%d %s", s->n, s->k,
+                    format_name(s->format), p->w->n, p->w->k, format_name(p->w->format));
+    if (s->reduce == REDUCE_ATOMIC)
+        return FAIL(e, E_UNSUPPORTED, "atomic add has no single result; ask for its set");
+    struct job j = {.p = p,
+                    .mutation = p->mutation ? *p->mutation : (struct mutation){0},
+                    .chain = panel_chain_best(NULL),
+                    .thread_bytes = sizeof(struct thread_space) + 64};
+    j.rule = tensor_core_rule(j.mutation.narrow_steps ? 80 : p->plan->sm);
+    j.rule.fraction += j.mutation.fraction;
+    j.thread_scratch = prepare(&j.rows, s->act, p->w->shift, s->m, p->w->k_used, s->k, p->a, p->lda, scratch);
+    team_run(team, member, &j);
+    if (p->mutation)
+        spoil(p);
+    return OK;
+}
+
+/* --- plain linears: one chain over k --- */
+
+struct linear_job {
+    struct chain chain;
+    const struct packed_weight *w;
+    panel_chain_fn *run;
+    const int32_t *row, *block;
+    int m, ldc;
+    uint16_t *c;
+};
+
+#define LINEAR_ROWS 16
+
+size_t linear_scratch_bytes(const struct packed_weight *w, int m, int threads)
+{
+    (void)threads;
+    return prepared_bytes(m, w->k) + (size_t)(m + w->k / 16) * sizeof(int32_t) + 128;
+}
+
+static void linear_member(void *arg, int index, int members)
+{
+    struct linear_job *j = arg;
+    const struct packed_weight *w = j->w;
+    float acc[LINEAR_ROWS * STRIP];
+    int strips = (w->n_used + STRIP - 1) / STRIP;
+    int from = (int)((long)strips * index / members), to = (int)((long)strips * (index + 1) / members);
+    for (int strip = from; strip < to; strip++)
+        for (int r = 0; r < j->m; r += LINEAR_ROWS) {
+            struct chain c = j->chain;
+            c.row = j->row + r;
+            c.count = j->m - r < LINEAR_ROWS ? j->m - r : LINEAR_ROWS;
+            c.b = w->panel + (size_t)strip * (size_t)w->k * STRIP;
+            c.acc = acc;
+            memset(acc, 0, sizeof acc);
+            j->run(&c);
+            for (int i = 0; i < c.count; i++)
+                for (int col = 0; col < STRIP && strip * STRIP + col < w->n_used; col++)
+                    j->c[(size_t)(r + i) * (size_t)j->ldc + (size_t)(strip * STRIP + col)] =
+                        to16(w->act, acc[i * STRIP + col]);
+        }
+}
+
+int linear_run(const struct packed_weight *w, int sm, int m, const uint16_t *a, int lda, uint16_t *c, int ldc,
+               void *scratch, struct team *team, struct err *e)
+{
+    if (w->format != WF_PLAIN)
+        return FAIL(e, E_INTERNAL, "a plain linear was asked for, the weights are %s", format_name(w->format));
+    struct prepared_rows rows;
+    int32_t *list = (int32_t *)prepare(&rows, w->act, 0, m, w->k_used, w->k, a, lda, scratch);
+    for (int i = 0; i < m; i++)
+        list[i] = i;
+    for (int i = 0; i < w->k / 16; i++)
+        list[m + i] = i;
+    struct linear_job j = {.chain = {.rule = tensor_core_rule(sm),
+                                     .act = w->act,
+                                     .special = w->special,
+                                     .rows = &rows,
+                                     .block = list + m,
+                                     .blocks = w->k / 16},
+                           .w = w,
+                           .run = panel_chain_best(NULL),
+                           .row = list,
+                           .block = list + m,
+                           .m = m,
+                           .ldc = ldc,
+                           .c = c};
+    team_run(team, linear_member, &j);
+    return OK;
+}

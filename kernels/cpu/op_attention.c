@@ -1,0 +1,203 @@
+/* attention - softmax(q k^T * scale) v for one kv head, as FlashAttention 3 orders it on an H200
+ *
+ * shapes    q[rows][group][64], keys and values of positions 0..first+rows-1
+ * units     bf16 in and out; fp32 scores, unrounded P in the denominator, bf16 P in P*V
+ * rounding  two tensor-core chains; ex2 and rcp of the hardware; spec native-parity, "Attention"
+ * order     blocks of 192 keys (rows*group <= 64) or 128, last block first; four partial denominators
+ * specials  masked keys contribute nothing
+ * limits    head_dim 64; one split: 768 keys in decode, 512 in prefill were compared with the GPU
+ */
+#include "kernels/bits.h"
+#include "kernels/ops.h"
+
+#include <math.h>
+#include <string.h>
+
+#define MAX_BLOCK 192
+#define TILE      64 /* queries at once */
+
+int kv_capacity(int positions)
+{
+    return (positions + 383) / 384 * 384;
+}
+
+size_t kv_bytes(int capacity)
+{
+    return (size_t)capacity * HEAD_DIM * 2 * sizeof(uint16_t);
+}
+
+void kv_init(struct kv_cache *c, void *memory, int capacity)
+{
+    memset(memory, 0, kv_bytes(capacity));
+    c->key = memory;
+    c->value = c->key + (size_t)capacity * HEAD_DIM;
+    c->capacity = capacity;
+    c->n = c->special = 0;
+}
+
+void kv_append(struct kv_cache *c, const uint16_t *key, const uint16_t *value)
+{
+    int at = c->n++, limit = (127 + 26) << 7;
+    uint16_t *k = c->key + (size_t)(at / 16) * 1024 + strip_place(at % 16);
+    uint16_t *v = c->value + (size_t)(at / 16) * 256 + (size_t)(at % 16) * 16;
+    for (int d = 0; d < HEAD_DIM; d++) {
+        k[16 * d] = key[d];
+        v[(size_t)(d / 16) * (size_t)c->capacity * 16 + (size_t)strip_place(d % 16)] = value[d];
+        c->special |= (key[d] & 0x7fff) >= limit || (value[d] & 0x7fff) >= limit;
+    }
+}
+
+struct space {
+    uint16_t raw[TILE * MAX_BLOCK], key[TILE * MAX_BLOCK], gathered[TILE * MAX_BLOCK];
+    uint8_t state[TILE * MAX_BLOCK / 16];
+    float value[TILE * MAX_BLOCK];
+    float score[TILE * MAX_BLOCK]; /* [query][key] */
+    float strip[TILE * STRIP];
+    float out[4][TILE * STRIP]; /* O, by strips of 16 dims */
+    float most[TILE], part[TILE][4];
+    int32_t row[TILE];
+};
+
+size_t op_attention_scratch(int queries)
+{
+    (void)queries;
+    return sizeof(struct space) + 64;
+}
+
+static const int32_t ascending[MAX_BLOCK / 16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
+
+static struct prepared_rows prepared(struct space *s, int k)
+{
+    return (struct prepared_rows){k, s->raw, s->value, s->key, s->state};
+}
+
+static void prepare_row(struct space *s, const uint16_t *x, int row, int k)
+{
+    size_t at = (size_t)row * (size_t)k;
+    panel_prepare_row(ACT_BF16, 0, x, k, k, s->raw + at, s->value + at, s->key + at, s->state + at / 16);
+}
+
+static struct chain chain_of(const struct attention *a, const struct kv_cache *c, struct space *s,
+                             const struct prepared_rows *r, int queries)
+{
+    return (struct chain){.rule = tensor_core_rule(a->sm),
+                          .special = c->special,
+                          .rows = r,
+                          .row = s->row,
+                          .count = queries,
+                          .block = ascending};
+}
+
+/* score[query][key] of the keys [from, from+keys). */
+static void scores(const struct attention *a, const struct kv_cache *c, struct space *s, int first_query, int queries,
+                   int from, int keys)
+{
+    struct prepared_rows r = prepared(s, HEAD_DIM);
+    for (int i = 0; i < queries; i++) {
+        int q = first_query + i;
+        prepare_row(s, a->q + (size_t)(q / a->group) * (size_t)a->q_stride + (size_t)(q % a->group) * HEAD_DIM, i,
+                    HEAD_DIM);
+    }
+    struct chain ch = chain_of(a, c, s, &r, queries);
+    ch.blocks = HEAD_DIM / 16;
+    ch.acc = s->strip;
+    for (int k = 0; k < keys; k += STRIP) {
+        ch.b = c->key + (size_t)((from + k) / 16) * 1024;
+        memset(s->strip, 0, (size_t)queries * STRIP * sizeof(float));
+        panel_chain_best(NULL)(&ch);
+        for (int i = 0; i < queries; i++)
+            memcpy(s->score + i * MAX_BLOCK + k, s->strip + i * STRIP, STRIP * sizeof(float));
+    }
+}
+
+static float product_sum(float x, float y, float z) /* x*y + z, rounded once */
+{
+    return fmaf(x, y, z);
+}
+
+/* Softmax of one query over the visible keys of a block: P in gathered (bf16), partial sums, O rescaled. */
+static void soften(const struct attention *a, struct space *s, int i, int visible, int keys, float c)
+{
+    const float *score = s->score + i * MAX_BLOCK;
+    float most = s->most[i];
+    for (int j = 0; j < visible; j++)
+        most = score[j] > most ? score[j] : most;
+    if (s->most[i] != -INFINITY) {
+        float r = hw_ex2(a->hw, (s->most[i] - most) * c);
+        for (int h = 0; h < 4; h++)
+            s->part[i][h] = s->part[i][h] * r;
+        for (int d = 0; d < HEAD_DIM; d++)
+            s->out[d / STRIP][i * STRIP + d % STRIP] *= r;
+    }
+    s->most[i] = most;
+    float shift = -(most * c);
+    uint16_t *p16 = s->gathered + i * MAX_BLOCK;
+    for (int j = 0; j < visible; j++) {
+        float p = hw_ex2(a->hw, product_sum(score[j], c, shift));
+        s->part[i][j / 2 % 4] = s->part[i][j / 2 % 4] + p;
+        p16[j] = bf16_from_f32(p);
+    }
+    memset(p16 + visible, 0, (size_t)(keys - visible) * sizeof *p16);
+}
+
+/* O += P V over the block. */
+static void add_values(const struct attention *a, const struct kv_cache *c, struct space *s, int queries, int from,
+                       int keys)
+{
+    struct prepared_rows r = prepared(s, keys);
+    for (int i = 0; i < queries; i++)
+        prepare_row(s, s->gathered + i * MAX_BLOCK, i, keys);
+    struct chain ch = chain_of(a, c, s, &r, queries);
+    ch.blocks = keys / 16;
+    for (int d = 0; d < HEAD_DIM / STRIP; d++) {
+        ch.b = c->value + (size_t)d * (size_t)c->capacity * 16 + (size_t)(from / 16) * 256;
+        ch.acc = s->out[d];
+        panel_chain_best(NULL)(&ch);
+    }
+}
+
+static void store(const struct attention *a, const struct space *s, int first_query, int queries)
+{
+    for (int i = 0; i < queries; i++) {
+        int q = first_query + i;
+        float l = (s->part[i][0] + s->part[i][2]) + (s->part[i][1] + s->part[i][3]), inverse = hw_rcp(a->hw, l);
+        uint16_t *out = a->out + (size_t)(q / a->group) * (size_t)a->out_stride + (size_t)(q % a->group) * HEAD_DIM;
+        for (int d = 0; d < HEAD_DIM; d++)
+            out[d] = bf16_from_f32(s->out[d / STRIP][i * STRIP + d % STRIP] * inverse);
+    }
+}
+
+static void tile(const struct attention *a, const struct kv_cache *c, struct space *s, int first_query, int queries,
+                 int block, float scale)
+{
+    int last_key = a->first + (first_query + queries - 1) / a->group; /* largest visible position of the tile */
+    for (int i = 0; i < queries; i++) {
+        s->most[i] = -INFINITY;
+        s->row[i] = i;
+        memset(s->part[i], 0, sizeof s->part[i]);
+    }
+    memset(s->out, 0, sizeof s->out);
+    for (int b = last_key / block; b >= 0; b--) {
+        int from = b * block, need = last_key + 1 - from, keys = need < block ? (need + 15) / 16 * 16 : block;
+        scores(a, c, s, first_query, queries, from, keys);
+        for (int i = 0; i < queries; i++) {
+            int visible = a->first + (first_query + i) / a->group + 1 - from;
+            visible = visible < 0 ? 0 : visible > block ? block : visible;
+            if (visible)
+                soften(a, s, i, visible, keys, scale);
+            else
+                memset(s->gathered + i * MAX_BLOCK, 0, (size_t)keys * sizeof(uint16_t));
+        }
+        add_values(a, c, s, queries, from, keys);
+    }
+    store(a, s, first_query, queries);
+}
+
+void op_attention(const struct attention *a, const struct kv_cache *c)
+{
+    struct space *s = (struct space *)((char *)a->scratch + (64 - (uintptr_t)a->scratch % 64) % 64);
+    int total = a->rows * a->group, block = total <= 64 ? 192 : 128;
+    float scale = (float)((double)(float)a->scale * 0x1.71547652b82fep0);
+    for (int q = 0; q < total; q += TILE)
+        tile(a, c, s, q, total - q < TILE ? total - q : TILE, block, scale);
+}

@@ -1,0 +1,33 @@
+/* hw - transcendental functions as an sm_90 computes them, from measured tables; and a correctly rounded exp
+ *
+ * A table entry is the difference, in units of the last place, between the hardware's result and the correctly
+ * rounded one. Domains, hashes and error counts: spec native-parity, "Hardware functions".
+ */
+#ifndef ASSAY_KERNELS_HW_H
+#define ASSAY_KERNELS_HW_H
+
+#include <stdint.h>
+
+#define HW_EX2_ENTRIES (1 << 23)
+#define HW_RCP_ENTRIES (1 << 23)
+#define HW_RSQ_ENTRIES (1 << 24)
+
+struct hw_tables {
+    const int8_t *ex2, *rcp, *rsq;   /* borrowed */
+    double coarse[2048], fine[4096]; /* 2^(-i/2048), 2^(-i/2^23): own exp2, set by hw_init */
+};
+
+void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const int8_t *rsq);
+
+float hw_ex2(const struct hw_tables *h, float x);   /* ex2.approx.ftz: 2^x, x below 126 */
+float hw_rcp(const struct hw_tables *h, float x);   /* rcp.approx.ftz: 1/x, x normal and positive */
+float hw_rsqrt(const struct hw_tables *h, float x); /* rsqrt.approx: 1/sqrt(x), x normal and positive */
+
+/* e^x rounded once to fp32 (nearest even). */
+float exact_exp(float x);
+
+/* Correctly rounded 2^(-i/2^23) before the table's correction; for tests. *distance: relative distance of the double
+ * result from the nearest rounding boundary of fp32. */
+float hw_ex2_rounded(const struct hw_tables *h, int i, double *distance);
+
+#endif
