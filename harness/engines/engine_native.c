@@ -7,6 +7,8 @@
 
 #define MAX_SLOTS 64
 
+extern const struct engine_ops engine_native;
+
 struct native_engine {
     struct engine base;
     struct native *native;
