@@ -21,7 +21,7 @@ struct prepared_rows {
     int k;                /* padded */
     const uint16_t *raw;  /* [rows,k] */
     const float *value;   /* [rows,k] */
-    const uint16_t *key;  /* [rows,k] exponent fields in place (fp16: subnormals lifted to field 1) */
+    const uint32_t *key;  /* [rows,k] exponent fields in place (fp16: subnormals lifted to field 1), in both halves */
     const uint8_t *state; /* [rows,k/16] enum block_state */
 };
 
@@ -37,7 +37,9 @@ struct chain {
     int blocks;
     const uint16_t *b; /* operands: block i at b + 256 * (packed ? i : block[i]) */
     int packed;
-    float *acc; /* [count][16] columns, natural order; carried over from call to call */
+    int strips;    /* 1, or 2 neighbours at once (two chains hide each other's latency) */
+    size_t stride; /* from the operands of a strip to those of the next */
+    float *acc;    /* [strips][count][16] columns, natural order; carried over from call to call */
 };
 
 typedef void panel_chain_fn(const struct chain *c);
@@ -60,6 +62,6 @@ void panel_chain_scalar(const struct chain *c);
 
 /* Fills value, key, state of one row of k (zero-padded from k_used). */
 void panel_prepare_row(enum activation act, int shift, const uint16_t *a, int k_used, int k, uint16_t *raw,
-                       float *value, uint16_t *key, uint8_t *state);
+                       float *value, uint32_t *key, uint8_t *state);
 
 #endif

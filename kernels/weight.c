@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#define NVFP4_SHIFT 120 /* operands E2M1 * s* * 2^-126 become E2M1 * s* * 2^-6 */
+#define NVFP4_SHIFT 110 /* operands E2M1 * s* * 2^-126 become E2M1 * s* * 2^-16 */
 
 static const float e2m1[16] = {0.f,  .5f,  1.f,  1.5f,  2.f,  3.f,  4.f,  6.f,
                                -0.f, -.5f, -1.f, -1.5f, -2.f, -3.f, -4.f, -6.f};
@@ -222,7 +222,7 @@ static uint16_t operand(const struct packed_weight *w, int code, int scale)
     float s = e4m3((uint8_t)scale) * w->scale_factor;
     if (!(s >= 2)) /* the re-encoding drops small and negative scales */
         s = s != s ? s : 0;
-    return rounded(w->act, e2m1[code] * s * (w->act == ACT_BF16 ? 0x1p-6f : 0x1p-14f));
+    return rounded(w->act, e2m1[code] * s * (w->act == ACT_BF16 ? 0x1p-16f : 0x1p-14f));
 }
 
 static int scale_of(const struct packed_weight *w, size_t at)

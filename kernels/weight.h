@@ -26,7 +26,7 @@ struct packed_weight {
     int n, k;               /* padded: what the plan sees */
     int n_used, k_used;     /* logical */
     int group;              /* 0: channelwise */
-    int shift;              /* the panels hold operand * 2^shift (NVFP4 with bf16: 120, to stay in the normal range) */
+    int shift;              /* the panels hold operand * 2^shift (NVFP4 with bf16: 110, to stay in the normal range) */
     int scale_shift;        /* mutants only, else 0 */
     int special;            /* some operand is infinite, NaN or at least 2^26: the scalar code runs */
     const uint16_t *codes;  /* 4-bit formats */

@@ -29,6 +29,12 @@ struct job {
     size_t thread_bytes;
 };
 
+/* Neighbouring strips that are worked on at once: two for a single row, so that two chains hide each other's latency.
+ */
+struct strips {
+    int first, count;
+};
+
 /* The rows of one row block: where they are read and written. */
 struct row_block {
     int32_t a[MAX_ROWS], c[MAX_ROWS], place[MAX_ROWS]; /* place: position inside the block */
@@ -37,14 +43,14 @@ struct row_block {
 
 struct thread_space {
     struct gemm_slice slice[4096];
-    uint16_t operand[CHUNK * 256] __attribute__((aligned(64)));
+    uint16_t operand[2 * CHUNK * 256] __attribute__((aligned(64)));
     float warp[MAX_WARP][MAX_ROWS * STRIP], run[MAX_ROWS * STRIP];
 };
 
 static size_t prepared_bytes(int m, int k)
 {
     size_t cells = (size_t)m * (size_t)k;
-    return cells * (2 + 4 + 2) + cells / 16 + 4 * 64;
+    return cells * (2 + 4 + 4) + cells / 16 + 4 * 64;
 }
 
 size_t gemm_scratch_bytes(const struct gemm_problem *p, int threads)
@@ -64,7 +70,7 @@ static char *prepare(struct prepared_rows *r, enum activation act, int shift, in
     size_t cells = (size_t)m * (size_t)k;
     uint16_t *raw = (uint16_t *)aligned(scratch);
     float *value = (float *)aligned((char *)(raw + cells));
-    uint16_t *key = (uint16_t *)aligned((char *)(value + cells));
+    uint32_t *key = (uint32_t *)aligned((char *)(value + cells));
     uint8_t *state = (uint8_t *)(key + cells);
     for (int i = 0; i < m; i++) {
         size_t at = (size_t)i * (size_t)k;
@@ -75,8 +81,9 @@ static char *prepare(struct prepared_rows *r, enum activation act, int shift, in
     return aligned((char *)(state + cells / 16));
 }
 
-static void run_chain(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
-                      const int32_t *block, int blocks, struct thread_space *space, float *acc)
+static void run_chain(const struct job *j, const struct packed_weight *w, struct strips strips,
+                      const struct row_block *rb, const int32_t *block, int blocks, struct thread_space *space,
+                      float *acc)
 {
     struct chain c = {.rule = j->rule,
                       .act = w->act,
@@ -87,11 +94,14 @@ static void run_chain(const struct job *j, const struct packed_weight *w, int st
                       .count = rb->count,
                       .block = block,
                       .blocks = blocks,
+                      .strips = strips.count,
+                      .stride = w->panel ? (size_t)w->k * STRIP : CHUNK * 256,
                       .acc = acc};
     if (w->panel) {
-        c.b = w->panel + (size_t)strip * (size_t)w->k * STRIP;
+        c.b = w->panel + (size_t)strips.first * c.stride;
     } else {
-        weight_decode(w, strip, block, blocks, space->operand);
+        for (int i = 0; i < strips.count; i++)
+            weight_decode(w, strips.first + i, block, blocks, space->operand + (size_t)i * c.stride);
         c.b = space->operand;
         c.packed = 1;
     }
@@ -99,19 +109,20 @@ static void run_chain(const struct job *j, const struct packed_weight *w, int st
 }
 
 /* Warp row w of k-tiles [t0,t1): blocks 2w, 2w+1 of every tile, ascending. */
-static void warp_row(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
-                     const struct gemm_slice *s, int tk, int warp, struct thread_space *space, float *acc)
+static void warp_row(const struct job *j, const struct packed_weight *w, struct strips strips,
+                     const struct row_block *rb, const struct gemm_slice *s, int tk, int warp,
+                     struct thread_space *space, float *acc)
 {
     int32_t block[CHUNK];
     int n = 0;
-    memset(acc, 0, (size_t)rb->count * STRIP * sizeof *acc);
+    memset(acc, 0, (size_t)(strips.count * rb->count) * STRIP * sizeof *acc);
     int last = j->mutation.skip_tail ? w->k / 16 - 1 : w->k / 16;
     for (int t = s->t0; t < s->t1; t++) {
         for (int h = 0; h < 2; h++)
             if (t * (tk / 16) + 2 * warp + h < last)
                 block[n++] = t * (tk / 16) + 2 * warp + h;
         if (n >= CHUNK - 1 || t + 1 == s->t1) {
-            run_chain(j, w, strip, rb, block, n, space, acc);
+            run_chain(j, w, strips, rb, block, n, space, acc);
             n = 0;
         }
     }
@@ -217,23 +228,24 @@ static void store_strip(const struct job *j, const struct packed_weight *w, int 
         }
 }
 
-/* One strip of one tile: all slices, bottom first. */
-static void tile_strip(const struct job *j, const struct gemm_launch *l, int tile, int strip,
-                       const struct row_block *rb, struct thread_space *space)
+/* Strips of one tile: all slices, bottom first. */
+static void tile_strips(const struct job *j, const struct gemm_launch *l, int tile, struct strips strips,
+                        const struct row_block *rb, struct thread_space *space)
 {
     const struct packed_weight *w = j->p->w + rb->expert;
     const struct gemm_shape *s = &j->p->plan->shape;
-    int count = plan_slices(l, tile, space->slice, 4096), warps = l->tk / 32, cells = rb->count * STRIP;
+    int count = plan_slices(l, tile, space->slice, 4096), warps = l->tk / 32, cells = strips.count * rb->count * STRIP;
     for (int i = 0; i < count; i++) {
         const struct gemm_slice *slice = &space->slice[j->mutation.top_first ? count - 1 - i : i];
         if (i && j->mutation.first_slice_wins)
             break;
         for (int warp = 0; warp < warps; warp++)
-            warp_row(j, w, strip, rb, slice, l->tk, warp, space, space->warp[warp]);
+            warp_row(j, w, strips, rb, slice, l->tk, warp, space, space->warp[warp]);
         fold(&j->mutation, space->warp, warps, cells);
         add_slice(s, space->run, space->warp[0], i, count, cells);
     }
-    store_strip(j, w, strip, rb, space->run);
+    for (int i = 0; i < strips.count; i++)
+        store_strip(j, w, strips.first + i, rb, space->run + i * rb->count * STRIP);
 }
 
 /* Rows of row block `index` of launch l; count 0: nothing to do. */
@@ -271,8 +283,11 @@ static void member(void *arg, int index, int members)
         for (int rows = 0; rows < l->par; rows++) {
             struct row_block rb;
             find_rows(j->p, l, rows, &rb);
-            for (int strip = from; rb.count && strip < to; strip++)
-                tile_strip(j, l, rows * l->NT + strip * STRIP / l->tn, strip, &rb, space);
+            for (struct strips s = {from, 0}; rb.count && s.first < to; s.first += s.count) {
+                /* a tile is 64 columns or more, so an even strip and its neighbour share one */
+                s.count = rb.count == 1 && s.first % 2 == 0 && s.first + 1 < to ? 2 : 1;
+                tile_strips(j, l, rows * l->NT + s.first * STRIP / l->tn, s, &rb, space);
+            }
         }
     }
 }
@@ -329,26 +344,35 @@ size_t linear_scratch_bytes(const struct packed_weight *w, int m, int threads)
     return prepared_bytes(m, w->k) + (size_t)(m + w->k / 16) * sizeof(int32_t) + 128;
 }
 
+static void store_linear(const struct linear_job *j, int strip, int first_row, const struct chain *c)
+{
+    for (int s = 0; s < c->strips; s++)
+        for (int i = 0; i < c->count; i++)
+            for (int col = 0; col < STRIP && (strip + s) * STRIP + col < j->w->n_used; col++)
+                j->c[(size_t)(first_row + i) * (size_t)j->ldc + (size_t)((strip + s) * STRIP + col)] =
+                    to16(j->w->act, c->acc[(s * c->count + i) * STRIP + col]);
+}
+
 static void linear_member(void *arg, int index, int members)
 {
     struct linear_job *j = arg;
     const struct packed_weight *w = j->w;
     float acc[LINEAR_ROWS * STRIP];
+    int pairs = j->m == 1 ? 2 : 1;
     int strips = (w->n_used + STRIP - 1) / STRIP;
     int from = (int)((long)strips * index / members), to = (int)((long)strips * (index + 1) / members);
-    for (int strip = from; strip < to; strip++)
+    for (int strip = from; strip < to; strip += pairs)
         for (int r = 0; r < j->m; r += LINEAR_ROWS) {
             struct chain c = j->chain;
             c.row = j->row + r;
             c.count = j->m - r < LINEAR_ROWS ? j->m - r : LINEAR_ROWS;
-            c.b = w->panel + (size_t)strip * (size_t)w->k * STRIP;
+            c.strips = pairs = j->m == 1 && strip + 1 < to ? 2 : 1;
+            c.stride = (size_t)w->k * STRIP;
+            c.b = w->panel + (size_t)strip * c.stride;
             c.acc = acc;
             memset(acc, 0, sizeof acc);
             j->run(&c);
-            for (int i = 0; i < c.count; i++)
-                for (int col = 0; col < STRIP && strip * STRIP + col < w->n_used; col++)
-                    j->c[(size_t)(r + i) * (size_t)j->ldc + (size_t)(strip * STRIP + col)] =
-                        to16(w->act, acc[i * STRIP + col]);
+            store_linear(j, strip, r, &c);
         }
 }
 

@@ -48,7 +48,8 @@ void kv_append(struct kv_cache *c, const uint16_t *key, const uint16_t *value)
 }
 
 struct space {
-    uint16_t raw[TILE * MAX_BLOCK], key[TILE * MAX_BLOCK], gathered[TILE * MAX_BLOCK];
+    uint16_t raw[TILE * MAX_BLOCK], gathered[TILE * MAX_BLOCK];
+    uint32_t key[TILE * MAX_BLOCK];
     uint8_t state[TILE * MAX_BLOCK / 16];
     float value[TILE * MAX_BLOCK];
     float score[TILE * MAX_BLOCK]; /* [query][key] */
@@ -85,6 +86,7 @@ static struct chain chain_of(const struct attention *a, const struct kv_cache *c
                           .rows = r,
                           .row = s->row,
                           .count = queries,
+                          .strips = 1,
                           .block = ascending};
 }
 

@@ -26,13 +26,13 @@ static uint16_t key_of(enum activation act, uint16_t a)
 }
 
 void panel_prepare_row(enum activation act, int shift, const uint16_t *a, int k_used, int k, uint16_t *raw,
-                       float *value, uint16_t *key, uint8_t *state)
+                       float *value, uint32_t *key, uint8_t *state)
 {
     memcpy(raw, a, (size_t)k_used * sizeof *raw);
     memset(raw + k_used, 0, (size_t)(k - k_used) * sizeof *raw);
     for (int j = 0; j < k; j++) {
         value[j] = act == ACT_BF16 ? bf16_to_f32(raw[j]) : f16_to_f32(raw[j]);
-        key[j] = key_of(act, raw[j]);
+        key[j] = key_of(act, raw[j]) * 0x10001u;
     }
     for (int j = 0; j < k; j += 16)
         state[j / 16] = (uint8_t)state_of(act, shift, raw + j);
@@ -57,21 +57,24 @@ float panel_step_scalar(const struct chain *c, int row, int block, const uint16_
     return tensor_core_mma(c->rule, c->act, acc * down, a, column) * up;
 }
 
-void panel_chain_scalar(const struct chain *c)
+static void scalar_strip(const struct chain *c, const uint16_t *b, float *acc)
 {
     for (int r = 0; r < c->count; r++)
-        for (int col = 0; col < STRIP; col++) {
-            float acc = c->acc[r * STRIP + col];
+        for (int col = 0; col < STRIP; col++)
             for (int i = 0; i < c->blocks; i++) {
-                const uint16_t *b = c->b + 256 * (c->packed ? i : c->block[i]);
+                const uint16_t *w = b + 256 * (size_t)(c->packed ? i : c->block[i]);
+                const uint16_t *a = c->rows->raw + (size_t)c->row[r] * (size_t)c->rows->k + 16 * (size_t)c->block[i];
                 uint16_t column[16];
                 for (int j = 0; j < 16; j++)
-                    column[j] = unshifted(b[16 * j + strip_place(col)], c->shift);
-                const uint16_t *a = c->rows->raw + (size_t)c->row[r] * c->rows->k + 16 * c->block[i];
-                acc = tensor_core_mma(c->rule, c->act, acc, a, column);
+                    column[j] = unshifted(w[16 * j + strip_place(col)], c->shift);
+                acc[r * STRIP + col] = tensor_core_mma(c->rule, c->act, acc[r * STRIP + col], a, column);
             }
-            c->acc[r * STRIP + col] = acc;
-        }
+}
+
+void panel_chain_scalar(const struct chain *c)
+{
+    for (int s = 0; s < c->strips; s++)
+        scalar_strip(c, c->b + (size_t)s * c->stride, c->acc + s * c->count * STRIP);
 }
 
 static int rule_is_known(struct tensor_core_rule r)

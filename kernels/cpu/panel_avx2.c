@@ -2,7 +2,7 @@
  *
  * Per step: the alignment exponent E of every column from 16-bit keys (exponent fields add; fraction bits ride below),
  * then each exact product times 2^(F-E), truncated to an integer, is the grid value; their integer sum, converted
- * towards zero, is the result. Exact while 2^-100 <= 2^E <= 2^100 and the sum fits 32 bits; other lanes are redone by
+ * towards zero, is the result. Exact while 2^-100 <= 2^E <= 2^F (above, the scaling of a zero would not stay below 1) and the sum fits 32 bits; other lanes are redone by
  * the scalar rule. Shifted operands (NVFP4) have the floor of E inside that range, and subnormal results are cut to
  * multiples of 2^-149.
  */
@@ -11,7 +11,6 @@
 #include <immintrin.h>
 
 #define LOW_FIELD  154 /* E = -100 */
-#define HIGH_FIELD 354 /* E = +100 */
 
 struct step_const {
     int first, products, fraction, floor_field, shifted;
@@ -37,7 +36,7 @@ static inline __attribute__((always_inline)) __m256i acc_field(const struct step
 
 /* Largest exponent field of the products of 16 columns, as 16-bit keys. */
 static inline __attribute__((always_inline)) __m256i product_key(const struct step_const *s, const uint16_t *b,
-                                                                 const uint16_t *key)
+                                                                 const uint32_t *key)
 {
     __m256i best = _mm256_setzero_si256();
     for (int j = s->first; j < s->first + s->products; j++) {
@@ -47,9 +46,9 @@ static inline __attribute__((always_inline)) __m256i product_key(const struct st
                 continue;
             __m256i zero = _mm256_cmpeq_epi16(w, _mm256_setzero_si256());
             w = _mm256_max_epu16(w, _mm256_set1_epi16(0x400));
-            w = _mm256_andnot_si256(zero, _mm256_add_epi16(w, _mm256_set1_epi16((short)key[j])));
+            w = _mm256_andnot_si256(zero, _mm256_add_epi16(w, _mm256_set1_epi32((int)key[j])));
         } else {
-            w = _mm256_add_epi16(w, _mm256_set1_epi16((short)key[j]));
+            w = _mm256_add_epi16(w, _mm256_set1_epi32((int)key[j]));
         }
         best = _mm256_max_epu16(best, w);
     }
@@ -89,23 +88,28 @@ static inline __attribute__((always_inline)) void operands(const struct step_con
 }
 
 struct lanes {
-    __m256 c, scale;
-    __m256i field, sum, half;
+    __m256 c;
+    __m256i field, up, sum, half; /* up: F - E in the exponent field; adding it multiplies, and keeps 0 below 1 */
 };
+
+/* x * 2^(F-E), truncated to an integer. */
+static inline __attribute__((always_inline)) __m256i grid(const struct lanes *l, __m256 x)
+{
+    return _mm256_cvttps_epi32(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(x), l->up)));
+}
 
 static inline __attribute__((always_inline)) void align(const struct step_const *s, struct lanes *l, __m256i product)
 {
     l->field = _mm256_max_epi32(product, acc_field(s, l->c));
     if (s->shifted)
         l->field = _mm256_max_epi32(l->field, _mm256_set1_epi32(s->floor_field));
-    __m256i scale = _mm256_sub_epi32(_mm256_set1_epi32(127 + s->fraction + 254), l->field);
-    l->scale = _mm256_castsi256_ps(_mm256_slli_epi32(scale, 23));
-    l->sum = _mm256_cvttps_epi32(_mm256_mul_ps(l->c, l->scale));
+    l->up = _mm256_slli_epi32(_mm256_sub_epi32(_mm256_set1_epi32(s->fraction + 254), l->field), 23);
+    l->sum = grid(l, l->c);
 }
 
 static inline __attribute__((always_inline)) void add_product(struct lanes *l, __m256 a, __m256 b)
 {
-    l->sum = _mm256_add_epi32(l->sum, _mm256_cvttps_epi32(_mm256_mul_ps(_mm256_mul_ps(a, b), l->scale)));
+    l->sum = _mm256_add_epi32(l->sum, grid(l, _mm256_mul_ps(a, b)));
 }
 
 /* Shifted operands: a result whose true value is subnormal keeps only multiples of 2^-149. */
@@ -122,7 +126,7 @@ static __m256 cut_subnormal(const struct step_const *s, __m256 x)
 /* Ends the step: returns the lanes that the scalar rule must redo, new accumulators in l->c. */
 static inline __attribute__((always_inline)) int finish(const struct step_const *s, struct lanes *l)
 {
-    __m256i t = l->sum, bad = _mm256_cmpgt_epi32(l->field, _mm256_set1_epi32(HIGH_FIELD));
+    __m256i t = l->sum, bad = _mm256_cmpgt_epi32(l->field, _mm256_set1_epi32(254 + s->fraction));
     if (s->products == 16) {
         t = _mm256_add_epi32(l->half, l->sum);
         __m256i over = _mm256_and_si256(_mm256_xor_si256(l->half, t), _mm256_xor_si256(l->sum, t));
@@ -159,10 +163,10 @@ static __attribute__((noinline)) void redo(const struct chain *c, int row, int b
     *after = _mm256_loadu_ps(out);
 }
 
-/* R rows, one block, products [first, first+products). acc[r][0..1]: columns 0..7, 8..15; bad: lanes to redo. */
+/* R units (rows of one strip: same; or one row of two strips), one block, products [first, first+products). acc[r][0..1]: columns 0..7, 8..15; bad: lanes to redo. */
 static inline __attribute__((always_inline)) void step(const struct chain *c, const struct step_const *s, int R,
-                                                       const int32_t *row, int block, const uint16_t *b,
-                                                       __m256 (*acc)[2], int (*bad)[2])
+                                                       int same, const int32_t *row, int block,
+                                                       const uint16_t *const *b, __m256 (*acc)[2], int (*bad)[2])
 {
     struct lanes l[2][2];
     const float *value[2];
@@ -170,7 +174,7 @@ static inline __attribute__((always_inline)) void step(const struct chain *c, co
         size_t at = (size_t)row[r] * (size_t)c->rows->k + 16 * (size_t)block;
         __m256i lo, hi;
         value[r] = c->rows->value + at;
-        key_fields(s, product_key(s, b, c->rows->key + at), &lo, &hi);
+        key_fields(s, product_key(s, b[r], c->rows->key + at), &lo, &hi);
         l[r][0].c = acc[r][0];
         l[r][1].c = acc[r][1];
         align(s, &l[r][0], lo);
@@ -184,8 +188,10 @@ static inline __attribute__((always_inline)) void step(const struct chain *c, co
                     l[r][h].half = l[r][h].sum;
                     l[r][h].sum = _mm256_setzero_si256();
                 }
-        operands(s, b + 16 * (s->first + j), &lo, &hi);
+        operands(s, b[0] + 16 * (s->first + j), &lo, &hi);
         for (int r = 0; r < R; r++) {
+            if (!same && r)
+                operands(s, b[r] + 16 * (s->first + j), &lo, &hi);
             __m256 a = _mm256_broadcast_ss(value[r] + s->first + j);
             add_product(&l[r][0], a, lo);
             add_product(&l[r][1], a, hi);
@@ -199,75 +205,82 @@ static inline __attribute__((always_inline)) void step(const struct chain *c, co
 }
 
 static inline __attribute__((always_inline)) void advance(const struct chain *c, int wide, int shifted,
-                                                          enum activation act, int R, const int32_t *row, int block,
-                                                          const uint16_t *b, __m256 (*acc)[2])
+                                                          enum activation act, int R, int same, const int32_t *row,
+                                                          int block, const uint16_t *const *b, __m256 (*acc)[2])
 {
     int fraction = wide ? 25 : 24, floor_exp = wide ? -133 : -132, n = wide ? 16 : 8, bad[2][2] = {{0}};
     struct step_const s = {0, n, fraction, shifted ? floor_exp + c->shift + 254 : 0, shifted, act, 1 + c->shift};
     __m256 before[2][2];
     for (int r = 0; r < R; r++)
         before[r][0] = acc[r][0], before[r][1] = acc[r][1];
-    step(c, &s, R, row, block, b, acc, bad);
+    step(c, &s, R, same, row, block, b, acc, bad);
     if (!wide) {
         s.first = 8;
-        step(c, &s, R, row, block, b, acc, bad);
+        step(c, &s, R, same, row, block, b, acc, bad);
     }
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 2; h++)
             if (__builtin_expect(bad[r][h], 0))
-                redo(c, row[r], block, b, bad[r][h], h, before[r][h], &acc[r][h]);
+                redo(c, row[r], block, b[r], bad[r][h], h, before[r][h], &acc[r][h]);
 }
 
-static void store(float *out, const __m256 acc[2], float down)
+static __m256 power_of_two(int exponent)
 {
-    _mm256_storeu_ps(out, _mm256_mul_ps(acc[0], _mm256_set1_ps(down)));
-    _mm256_storeu_ps(out + 8, _mm256_mul_ps(acc[1], _mm256_set1_ps(down)));
+    return _mm256_castsi256_ps(_mm256_set1_epi32((127 + exponent) << 23));
 }
 
-static inline __attribute__((always_inline)) void run_rows(const struct chain *c, int wide, int shifted,
-                                                           enum activation act, int R, int first)
+/* Carries R units along the chain; out: where each unit's 16 columns are. */
+static inline __attribute__((always_inline)) void run_units(const struct chain *c, int wide, int shifted,
+                                                            enum activation act, int R, int same, const int32_t *row,
+                                                            const uint16_t *const *strip, float *const *out)
 {
-    __m256 acc[2][2];
-    const int32_t *row = c->row + first;
-    float up = 1, down = 1;
-    if (shifted) {
-        union {
-            uint32_t u;
-            float f;
-        } x = {(uint32_t)(127 + c->shift) << 23}, y = {(uint32_t)(127 - c->shift) << 23};
-        up = x.f, down = y.f;
-    }
+    __m256 acc[2][2], up = power_of_two(c->shift), down = power_of_two(-c->shift);
+    const uint16_t *b[2];
     for (int r = 0; r < R; r++)
         for (int h = 0; h < 2; h++)
-            acc[r][h] = _mm256_mul_ps(_mm256_loadu_ps(c->acc + (first + r) * STRIP + 8 * h), _mm256_set1_ps(up));
+            acc[r][h] = _mm256_mul_ps(_mm256_loadu_ps(out[r] + 8 * h), up);
     for (int i = 0; i < c->blocks; i++) {
-        const uint16_t *b = c->b + 256 * (size_t)(c->packed ? i : c->block[i]);
-        int all = 1;
-        for (int r = 0; r < R; r++)
-            all &= c->rows->state[(size_t)row[r] * (size_t)(c->rows->k / 16) + (size_t)c->block[i]] == BLOCK_NORMAL;
+        int all = 1, state[2];
+        for (int r = 0; r < R; r++) {
+            b[r] = strip[r] + 256 * (size_t)(c->packed ? i : c->block[i]);
+            state[r] = c->rows->state[(size_t)row[r] * (size_t)(c->rows->k / 16) + (size_t)c->block[i]];
+            all &= state[r] == BLOCK_NORMAL;
+        }
         if (__builtin_expect(all, 1)) {
-            advance(c, wide, shifted, act, R, row, c->block[i], b, acc);
+            advance(c, wide, shifted, act, R, same, row, c->block[i], b, acc);
             continue;
         }
         for (int r = 0; r < R; r++) {
-            int state = c->rows->state[(size_t)row[r] * (size_t)(c->rows->k / 16) + (size_t)c->block[i]];
-            if (state == BLOCK_NORMAL)
-                advance(c, wide, shifted, act, 1, row + r, c->block[i], b, acc + r);
-            for (int h = 0; state == BLOCK_SPECIAL && h < 2; h++)
-                redo(c, row[r], c->block[i], b, 255, h, acc[r][h], &acc[r][h]);
+            if (state[r] == BLOCK_NORMAL)
+                advance(c, wide, shifted, act, 1, 1, row + r, c->block[i], b + r, acc + r);
+            for (int h = 0; state[r] == BLOCK_SPECIAL && h < 2; h++)
+                redo(c, row[r], c->block[i], b[r], 255, h, acc[r][h], &acc[r][h]);
         }
     }
     for (int r = 0; r < R; r++)
-        store(c->acc + (first + r) * STRIP, acc[r], down);
+        for (int h = 0; h < 2; h++)
+            _mm256_storeu_ps(out[r] + 8 * h, _mm256_mul_ps(acc[r][h], down));
 }
 
 static inline __attribute__((always_inline)) void run(const struct chain *c, int wide, int shifted, enum activation act)
 {
-    int r = 0;
-    for (; r + 2 <= c->count; r += 2)
-        run_rows(c, wide, shifted, act, 2, r);
-    if (r < c->count)
-        run_rows(c, wide, shifted, act, 1, r);
+    const uint16_t *strip[2] = {c->b, c->b + c->stride};
+    float *out[2] = {c->acc, c->acc + STRIP};
+    if (c->strips == 2 && c->count == 1) {
+        const int32_t row[2] = {c->row[0], c->row[0]};
+        run_units(c, wide, shifted, act, 2, 0, row, strip, out);
+        return;
+    }
+    for (int s = 0; s < c->strips; s++)
+        for (int r = 0; r < c->count; r += 2) {
+            strip[0] = strip[1] = c->b + (size_t)s * c->stride;
+            out[0] = c->acc + (s * c->count + r) * STRIP;
+            out[1] = out[0] + STRIP;
+            if (r + 2 <= c->count)
+                run_units(c, wide, shifted, act, 2, 1, c->row + r, strip, out);
+            else
+                run_units(c, wide, shifted, act, 1, 1, c->row + r, strip, out);
+        }
 }
 
 static __attribute__((noinline)) void dispatch(const struct chain *c)

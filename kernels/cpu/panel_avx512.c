@@ -8,7 +8,6 @@
 
 #define RZ         (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
 #define LOW_FIELD  154
-#define HIGH_FIELD 354
 #define ROWS       4
 
 struct step_const {
@@ -17,8 +16,8 @@ struct step_const {
 };
 
 struct lanes {
-    __m512 c, scale;
-    __m512i field, sum, half;
+    __m512 c;
+    __m512i field, up, sum, half; /* up: 25 - E in the exponent field; adding it multiplies, and keeps 0 below 1 */
 };
 
 static inline __attribute__((always_inline)) __m512i acc_field(const struct step_const *s, __m512 c)
@@ -32,12 +31,12 @@ static inline __attribute__((always_inline)) __m512i acc_field(const struct step
 }
 
 static inline __attribute__((always_inline)) __m512i product_field(const struct step_const *s, const uint16_t *b,
-                                                                   const uint16_t *key)
+                                                                   const uint32_t *key)
 {
     __m256i best = _mm256_setzero_si256();
     for (int j = s->first; j < s->first + s->products; j++) {
         __m256i w = _mm256_and_si256(_mm256_load_si256((const __m256i *)(b + 16 * j)), _mm256_set1_epi16(0x7fff));
-        __m256i k = _mm256_set1_epi16((short)key[j]);
+        __m256i k = _mm256_set1_epi32((int)key[j]);
         if (s->act == ACT_F16) {
             __mmask16 some = key[j] ? _mm256_test_epi16_mask(w, w) : 0;
             w = _mm256_maskz_add_epi16(some, _mm256_max_epu16(w, _mm256_set1_epi16(0x400)), k);
@@ -60,14 +59,19 @@ static inline __attribute__((always_inline)) __m512 operand(const struct step_co
                               : _mm512_cvtph_ps(w);
 }
 
+/* x * 2^(F-E), truncated to an integer. */
+static inline __attribute__((always_inline)) __m512i grid(const struct lanes *l, __m512 x)
+{
+    return _mm512_cvttps_epi32(_mm512_castsi512_ps(_mm512_add_epi32(_mm512_castps_si512(x), l->up)));
+}
+
 static inline __attribute__((always_inline)) void align(const struct step_const *s, struct lanes *l, __m512i product)
 {
     l->field = _mm512_max_epi32(product, acc_field(s, l->c));
     if (s->shifted)
         l->field = _mm512_max_epi32(l->field, _mm512_set1_epi32(s->floor_field));
-    __m512i scale = _mm512_sub_epi32(_mm512_set1_epi32(127 + s->fraction + 254), l->field);
-    l->scale = _mm512_castsi512_ps(_mm512_slli_epi32(scale, 23));
-    l->sum = _mm512_cvttps_epi32(_mm512_mul_ps(l->c, l->scale));
+    l->up = _mm512_slli_epi32(_mm512_sub_epi32(_mm512_set1_epi32(s->fraction + 254), l->field), 23);
+    l->sum = grid(l, l->c);
 }
 
 static __m512 cut_subnormal(const struct step_const *s, __m512 x)
@@ -82,7 +86,7 @@ static __m512 cut_subnormal(const struct step_const *s, __m512 x)
 static inline __attribute__((always_inline)) __mmask16 finish(const struct step_const *s, struct lanes *l)
 {
     __m512i t = l->sum;
-    __mmask16 bad = _mm512_cmpgt_epi32_mask(l->field, _mm512_set1_epi32(HIGH_FIELD));
+    __mmask16 bad = _mm512_cmpgt_epi32_mask(l->field, _mm512_set1_epi32(254 + s->fraction));
     if (s->products == 16) {
         t = _mm512_add_epi32(l->half, l->sum);
         __m512i over = _mm512_and_si512(_mm512_xor_si512(l->half, t), _mm512_xor_si512(l->sum, t));
@@ -117,8 +121,8 @@ static __attribute__((noinline)) void redo(const struct chain *c, int row, int b
 }
 
 static inline __attribute__((always_inline)) void step(const struct chain *c, const struct step_const *s, int R,
-                                                       const int32_t *row, int block, const uint16_t *b, __m512 *acc,
-                                                       __mmask16 *bad)
+                                                       int same, const int32_t *row, int block,
+                                                       const uint16_t *const *b, __m512 *acc, __mmask16 *bad)
 {
     struct lanes l[ROWS];
     const float *value[ROWS];
@@ -126,7 +130,7 @@ static inline __attribute__((always_inline)) void step(const struct chain *c, co
         size_t at = (size_t)row[r] * (size_t)c->rows->k + 16 * (size_t)block;
         value[r] = c->rows->value + at;
         l[r].c = acc[r];
-        align(s, &l[r], product_field(s, b, c->rows->key + at));
+        align(s, &l[r], product_field(s, b[r], c->rows->key + at));
     }
     for (int j = 0; j < s->products; j++) {
         if (j == 8)
@@ -134,10 +138,12 @@ static inline __attribute__((always_inline)) void step(const struct chain *c, co
                 l[r].half = l[r].sum;
                 l[r].sum = _mm512_setzero_si512();
             }
-        __m512 w = operand(s, b + 16 * (s->first + j));
+        __m512 w = operand(s, b[0] + 16 * (s->first + j));
         for (int r = 0; r < R; r++) {
+            if (!same && r)
+                w = operand(s, b[r] + 16 * (s->first + j));
             __m512 p = _mm512_mul_ps(_mm512_set1_ps(value[r][s->first + j]), w);
-            l[r].sum = _mm512_add_epi32(l[r].sum, _mm512_cvttps_epi32(_mm512_mul_ps(p, l[r].scale)));
+            l[r].sum = _mm512_add_epi32(l[r].sum, grid(&l[r], p));
         }
     }
     for (int r = 0; r < R; r++) {
@@ -147,8 +153,8 @@ static inline __attribute__((always_inline)) void step(const struct chain *c, co
 }
 
 static inline __attribute__((always_inline)) void advance(const struct chain *c, int wide, int shifted,
-                                                          enum activation act, int R, const int32_t *row, int block,
-                                                          const uint16_t *b, __m512 *acc)
+                                                          enum activation act, int R, int same, const int32_t *row,
+                                                          int block, const uint16_t *const *b, __m512 *acc)
 {
     int fraction = wide ? 25 : 24, floor_exp = wide ? -133 : -132;
     struct step_const s = {0,       wide ? 16 : 8, fraction, shifted ? floor_exp + c->shift + 254 : 0,
@@ -157,61 +163,78 @@ static inline __attribute__((always_inline)) void advance(const struct chain *c,
     __mmask16 bad[ROWS] = {0};
     for (int r = 0; r < R; r++)
         before[r] = acc[r];
-    step(c, &s, R, row, block, b, acc, bad);
+    step(c, &s, R, same, row, block, b, acc, bad);
     if (!wide) {
         s.first = 8;
-        step(c, &s, R, row, block, b, acc, bad);
+        step(c, &s, R, same, row, block, b, acc, bad);
     }
     for (int r = 0; r < R; r++)
         if (__builtin_expect(bad[r], 0))
-            redo(c, row[r], block, b, bad[r], before[r], &acc[r]);
+            redo(c, row[r], block, b[r], bad[r], before[r], &acc[r]);
 }
 
 static const int32_t to_place[16] = {0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15};
 static const int32_t to_column[16] = {0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15};
 
-static inline __attribute__((always_inline)) void run_rows(const struct chain *c, int wide, int shifted,
-                                                           enum activation act, int R, int first)
+/* R units at once: rows of one strip (same), or one row of R strips. acc: where each unit's 16 columns are. */
+static inline __attribute__((always_inline)) void run_units(const struct chain *c, int wide, int shifted,
+                                                            enum activation act, int R, int same, const int32_t *row,
+                                                            const uint16_t *const *strip, float *const *out)
 {
     __m512 acc[ROWS];
-    const int32_t *row = c->row + first;
+    const uint16_t *b[ROWS];
     __m512 up = _mm512_castsi512_ps(_mm512_set1_epi32((127 + c->shift) << 23));
     __m512 down = _mm512_castsi512_ps(_mm512_set1_epi32((127 - c->shift) << 23));
-    for (int r = 0; r < R; r++) {
-        __m512 in = _mm512_loadu_ps(c->acc + (first + r) * STRIP);
-        acc[r] = _mm512_mul_ps(_mm512_permutexvar_ps(_mm512_loadu_si512(to_place), in), up);
-    }
+    for (int r = 0; r < R; r++)
+        acc[r] = _mm512_mul_ps(_mm512_permutexvar_ps(_mm512_loadu_si512(to_place), _mm512_loadu_ps(out[r])), up);
     for (int i = 0; i < c->blocks; i++) {
-        const uint16_t *b = c->b + 256 * (size_t)(c->packed ? i : c->block[i]);
         int all = 1, state[ROWS];
         for (int r = 0; r < R; r++) {
+            b[r] = strip[r] + 256 * (size_t)(c->packed ? i : c->block[i]);
             state[r] = c->rows->state[(size_t)row[r] * (size_t)(c->rows->k / 16) + (size_t)c->block[i]];
             all &= state[r] == BLOCK_NORMAL;
         }
         if (__builtin_expect(all, 1)) {
-            advance(c, wide, shifted, act, R, row, c->block[i], b, acc);
+            advance(c, wide, shifted, act, R, same, row, c->block[i], b, acc);
             continue;
         }
         for (int r = 0; r < R; r++) {
             if (state[r] == BLOCK_NORMAL)
-                advance(c, wide, shifted, act, 1, row + r, c->block[i], b, acc + r);
+                advance(c, wide, shifted, act, 1, 1, row + r, c->block[i], b + r, acc + r);
             if (state[r] == BLOCK_SPECIAL)
-                redo(c, row[r], c->block[i], b, 0xffff, acc[r], &acc[r]);
+                redo(c, row[r], c->block[i], b[r], 0xffff, acc[r], &acc[r]);
         }
     }
     for (int r = 0; r < R; r++) {
-        __m512 out = _mm512_permutexvar_ps(_mm512_loadu_si512(to_column), acc[r]);
-        _mm512_storeu_ps(c->acc + (first + r) * STRIP, _mm512_mul_ps(out, down));
+        __m512 x = _mm512_permutexvar_ps(_mm512_loadu_si512(to_column), acc[r]);
+        _mm512_storeu_ps(out[r], _mm512_mul_ps(x, down));
     }
 }
 
 static inline __attribute__((always_inline)) void run(const struct chain *c, int wide, int shifted, enum activation act)
 {
-    int r = 0;
-    for (; r + ROWS <= c->count; r += ROWS)
-        run_rows(c, wide, shifted, act, ROWS, r);
-    for (; r < c->count; r++)
-        run_rows(c, wide, shifted, act, 1, r);
+    const uint16_t *strip[ROWS] = {c->b, c->b, c->b, c->b};
+    float *out[ROWS];
+    if (c->strips == 2 && c->count == 1) {
+        const int32_t row[2] = {c->row[0], c->row[0]};
+        strip[1] = c->b + c->stride;
+        out[0] = c->acc, out[1] = c->acc + STRIP;
+        run_units(c, wide, shifted, act, 2, 0, row, strip, out);
+        return;
+    }
+    for (int s = 0; s < c->strips; s++)
+        for (int r = 0; r < c->count;) {
+            int units = c->count - r >= ROWS ? ROWS : 1;
+            for (int i = 0; i < units; i++) {
+                strip[i] = c->b + (size_t)s * c->stride;
+                out[i] = c->acc + (s * c->count + r + i) * STRIP;
+            }
+            if (units == ROWS)
+                run_units(c, wide, shifted, act, ROWS, 1, c->row + r, strip, out);
+            else
+                run_units(c, wide, shifted, act, 1, 1, c->row + r, strip, out);
+            r += units;
+        }
 }
 
 void panel_chain_avx512(const struct chain *c)

@@ -34,13 +34,13 @@ static int acc_field(const struct step_const *s, float c)
 }
 
 static void align(const struct step_const *s, enum activation act, struct lanes *l, const uint16_t *b,
-                  const uint16_t *key)
+                  const uint32_t *key)
 {
     for (int i = 0; i < LANES; i++)
         l->field[i] = acc_field(s, l->c[i]);
     for (int j = s->first; j < s->first + s->products; j++)
         for (int i = 0; i < LANES; i++) {
-            int f = product_field(act, b[16 * j + i], key[j]);
+            int f = product_field(act, b[16 * j + i], (uint16_t)key[j]);
             l->field[i] = f > l->field[i] ? f : l->field[i];
         }
     for (int i = 0; i < LANES; i++) {
@@ -109,15 +109,15 @@ static void advance(const struct chain *c, int row, int block, const uint16_t *b
             l->c[i] = panel_step_scalar(c, row, block, b, i, before[i]);
 }
 
-static void run_row(const struct chain *c, int r)
+static void run_row(const struct chain *c, int r, const uint16_t *strip, float *acc)
 {
     struct lanes l;
     float up = f32_from_bits((uint32_t)(127 + c->shift) << 23), down = f32_from_bits((uint32_t)(127 - c->shift) << 23);
     for (int i = 0; i < LANES; i++)
-        l.c[strip_place(i)] = c->acc[r * STRIP + i] * up;
+        l.c[strip_place(i)] = acc[i] * up;
     for (int i = 0; i < c->blocks; i++) {
         int block = c->block[i], row = c->row[r];
-        const uint16_t *b = c->b + 256 * (size_t)(c->packed ? i : block);
+        const uint16_t *b = strip + 256 * (size_t)(c->packed ? i : block);
         switch (c->rows->state[(size_t)row * (size_t)(c->rows->k / 16) + (size_t)block]) {
         case BLOCK_NORMAL: advance(c, row, block, b, &l); break;
         case BLOCK_SPECIAL:
@@ -128,7 +128,7 @@ static void run_row(const struct chain *c, int r)
         }
     }
     for (int i = 0; i < LANES; i++)
-        c->acc[r * STRIP + i] = l.c[strip_place(i)] * down;
+        acc[i] = l.c[strip_place(i)] * down;
 }
 
 void panel_chain_portable(const struct chain *c)
@@ -137,6 +137,7 @@ void panel_chain_portable(const struct chain *c)
         panel_chain_scalar(c);
         return;
     }
-    for (int r = 0; r < c->count; r++)
-        run_row(c, r);
+    for (int s = 0; s < c->strips; s++)
+        for (int r = 0; r < c->count; r++)
+            run_row(c, r, c->b + (size_t)s * c->stride, c->acc + (s * c->count + r) * STRIP);
 }
