@@ -100,6 +100,16 @@ float hw_rsqrt(const struct hw_tables *h, float x)
     return scaled(y, -half);
 }
 
+float hw_expf(const struct hw_tables *h, float x)
+{
+    float t = fmaf(x, 0x1.77313ap-8f, 0.5f); /* log2(e) / 252 */
+    t = t > 0 ? t < 1 ? t : 1 : 0;           /* NaN saturates to 0, as on the GPU */
+    int n = (int)floor((double)t * 252) - 126;
+    float g = fmaf(x, 0x1.715476p0f, -(float)n);
+    g = fmaf(x, 0x1.4ae0cp-26f, g);
+    return hw_ex2(h, g) * f32_from_bits((uint32_t)(n + 127) << 23);
+}
+
 float exact_exp(float x)
 {
     if (x != x)

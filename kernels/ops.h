@@ -28,7 +28,8 @@ void op_silu_mul(int rows, int i, const uint16_t *x, uint16_t *y, const uint16_t
 void op_silu_table(uint16_t *table);
 
 /* Router: logits[t,experts] bf16 -> topk ids and fp32 weights a row, slots in descending probability. */
-void op_route(int rows, int experts, int topk, int renormalise, const uint16_t *logits, int32_t *ids, float *weights);
+void op_route(const struct hw_tables *hw, int rows, int experts, int topk, int renormalise, const uint16_t *logits,
+              int32_t *ids, float *weights);
 
 /* Sorts routes t*topk+slot into blocks of block_rows an expert. sorted[] and block_experts[] must hold
  * align_capacity entries. Returns the number of blocks. deterministic = 0 where the GPU takes places by atomics. */

@@ -129,7 +129,7 @@ static int moe(struct native_session *s, int layer, struct err *e)
     if (linear(s, &l->router, s->x, s->router, e))
         return e->code;
     show(s, layer, "router", s->router, c->experts);
-    op_route(rows, c->experts, c->topk, c->norm_topk, s->router, s->route_ids, s->route_weights);
+    op_route(&s->n->hw, rows, c->experts, c->topk, c->norm_topk, s->router, s->route_ids, s->route_weights);
     int plain = l->w13->format == WF_PLAIN, block_rows = plan_block_rows(rows, c->topk, c->experts);
     int blocks = op_align(routes, c->experts, block_rows, s->route_ids, s->sorted, s->block_experts, &deterministic);
     if (plain ? plain_experts(s, l->w13, c->topk, s->x, s->gate_up, 0, e)

@@ -2,7 +2,7 @@
  *
  * shapes    logits[rows,experts]; ids, weights[rows,topk]; x[rows*topk,h] y[rows,h]
  * units     bf16 logits and rows, fp32 probabilities
- * rounding  fp32, nearest even; exp correctly rounded; the slot sum to bf16 once
+ * rounding  fp32, nearest even; exp is CUDA's expf; the slot sum to bf16 once
  * order     sums over experts ascending and over slots ascending; equal probabilities: lower expert first
  * specials  none
  * limits    experts <= 512; the order inside an expert is the GPU's up to 1023 routes and 64 experts
@@ -26,7 +26,8 @@ static void choose(const float *p, int experts, int topk, int32_t *ids, float *w
     }
 }
 
-void op_route(int rows, int experts, int topk, int renormalise, const uint16_t *logits, int32_t *ids, float *weights)
+void op_route(const struct hw_tables *hw, int rows, int experts, int topk, int renormalise, const uint16_t *logits,
+              int32_t *ids, float *weights)
 {
     float p[MAX_EXPERTS];
     for (int r = 0; r < rows; r++) {
@@ -36,7 +37,7 @@ void op_route(int rows, int experts, int topk, int renormalise, const uint16_t *
         for (int i = 1; i < experts; i++)
             most = bf16_to_f32(x[i]) > most ? bf16_to_f32(x[i]) : most;
         for (int i = 0; i < experts; i++) {
-            p[i] = exact_exp(bf16_to_f32(x[i]) - most);
+            p[i] = hw_expf(hw, bf16_to_f32(x[i]) - most);
             sum = sum + p[i];
         }
         float inverse = 1.0f / sum;
