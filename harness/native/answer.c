@@ -207,7 +207,7 @@ static int check_request(const struct native_slot *s, const struct engine_reques
 
 int native_answer(struct native_slot *s, const struct engine_request *q, struct stream *a, struct err *e)
 {
-    int positions;
+    int positions = 0;
     if (check_request(s, q, &positions, e) || ready(s, q->seqs, positions, e))
         return e->code;
     if (q->mode == MODE_GENERATE)
