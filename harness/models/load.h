@@ -9,8 +9,9 @@
 int model_open(const char *folder, struct model **m, struct err *e);
 void model_close(struct model *m); /* NULL is fine */
 
-/* NAME -> folder: NAME itself when it is a folder, else DATA_DIR/batteries/models/NAME, else the fetched models under
- * the user's cache (cache_dir may be NULL). E_MISSING lists what there is. */
+/* NAME -> folder: NAME itself when it is a model's folder (or a path to any folder), else
+ * DATA_DIR/batteries/models/NAME, else CACHE_DIR/NAME (where fetched models lie; may be NULL). E_MISSING lists what
+ * there is. */
 int model_find(const char *name, const char *data_dir, const char *cache_dir, char *folder, size_t size, struct err *e);
 
 /* Hash over the names and hashes of the files: the model's identity. */
