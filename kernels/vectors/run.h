@@ -1,0 +1,18 @@
+/* run - a recorded case through the executor, or through the slow scalar one */
+#ifndef ASSAY_KERNELS_VECTORS_RUN_H
+#define ASSAY_KERNELS_VECTORS_RUN_H
+
+#include "harness/base/team.h"
+#include "kernels/vectors/vectors.h"
+
+/* c is [m*topk,n]. E_UNSUPPORTED: there is no single result, or no kernel for it. */
+int vector_run(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
+               struct team *team, uint16_t *out, struct err *e);
+int vector_run_scalar(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
+                      const struct scalar_mutation *mutation, uint16_t *out, struct err *e);
+
+/* OK when the plan's launches are those that were observed; E_INTERNAL says which is not. */
+int vector_launches_check(const struct vector_case *c, enum vector_build build, const struct gemm_plan *plan,
+                          struct err *e);
+
+#endif
