@@ -216,7 +216,7 @@ static uint16_t operand(const struct packed_weight *w, int code, int scale)
         return rounded(w->act, w->group ? d * s : d);
     }
     if (w->format == WF_MXFP4) {
-        float s = scale == 255 ? f32_from_bits(0x7fffffff) : scale ? f32_from_bits((uint32_t)scale << 23) : 0x1p-127f;
+        float s = f32_from_bits((uint32_t)scale << 23); /* byte 0 is zero, 255 infinity */
         return rounded(w->act, e2m1[code] * s);
     }
     float s = e4m3((uint8_t)scale) * w->scale_factor;

@@ -103,6 +103,8 @@ static inline __attribute__((always_inline)) void align(const struct step_const 
     l->field = _mm256_max_epi32(product, acc_field(s, l->c));
     if (s->shifted)
         l->field = _mm256_max_epi32(l->field, _mm256_set1_epi32(s->floor_field));
+    if (s->act == ACT_F16) /* fp16 terms stay above; this is for lanes without any, so that grid() keeps their zeros */
+        l->field = _mm256_max_epi32(l->field, _mm256_set1_epi32(LOW_FIELD));
     l->up = _mm256_slli_epi32(_mm256_sub_epi32(_mm256_set1_epi32(s->fraction + 254), l->field), 23);
     l->sum = grid(l, l->c);
 }
@@ -134,8 +136,6 @@ static inline __attribute__((always_inline)) int finish(const struct step_const 
     }
     if (!s->shifted) {
         __m256i low = _mm256_cmpgt_epi32(_mm256_set1_epi32(LOW_FIELD), l->field);
-        if (s->act == ACT_F16) /* field 127: no term at all, and the sum is a true zero */
-            low = _mm256_and_si256(low, _mm256_cmpgt_epi32(l->field, _mm256_set1_epi32(127)));
         bad = _mm256_or_si256(bad, low);
     }
     __m256i inverse = _mm256_sub_epi32(l->field, _mm256_set1_epi32(254 - 127 + s->fraction));

@@ -70,6 +70,8 @@ static inline __attribute__((always_inline)) void align(const struct step_const 
     l->field = _mm512_max_epi32(product, acc_field(s, l->c));
     if (s->shifted)
         l->field = _mm512_max_epi32(l->field, _mm512_set1_epi32(s->floor_field));
+    if (s->act == ACT_F16) /* fp16 terms stay above; this is for lanes without any, so that grid() keeps their zeros */
+        l->field = _mm512_max_epi32(l->field, _mm512_set1_epi32(LOW_FIELD));
     l->up = _mm512_slli_epi32(_mm512_sub_epi32(_mm512_set1_epi32(s->fraction + 254), l->field), 23);
     l->sum = grid(l, l->c);
 }
@@ -94,8 +96,6 @@ static inline __attribute__((always_inline)) __mmask16 finish(const struct step_
     }
     if (!s->shifted) {
         __mmask16 low = _mm512_cmpgt_epi32_mask(_mm512_set1_epi32(LOW_FIELD), l->field);
-        if (s->act == ACT_F16)
-            low &= _mm512_cmpgt_epi32_mask(l->field, _mm512_set1_epi32(127));
         bad |= low;
     }
     __m512i inverse = _mm512_sub_epi32(l->field, _mm512_set1_epi32(254 - 127 + s->fraction));
