@@ -59,6 +59,7 @@ struct engine;
 struct engine_ops {
     const char *name, *summary;
     int needs_model;
+    int recording;         /* 1: answers from a record; cannot be asked anything new, stands for any model */
     const char *flag_help; /* "route=dense|grouped|par1  reduce=f32|f16 ..." */
     /* Caller closes. Unknown flags or values: E_USAGE that says what is valid. */
     int (*open)(const struct engine_open *o, struct engine **out, struct err *e);

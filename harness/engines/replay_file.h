@@ -1,0 +1,11 @@
+/* replay_file - a recorded arm: assay-golden/1, or plain JSON Lines {"prompt","ids"} */
+#ifndef ASSAY_ENGINES_REPLAY_FILE_H
+#define ASSAY_ENGINES_REPLAY_FILE_H
+
+#include "harness/base/golden.h"
+
+/* Reads FILE[.zst]. Plain lines may also hold "prompt_ids" and "finish"; their prompts get `finish` -1 when it is not
+ * said and prompts = -1 when the fed ids are not said. Caller frees with golden_free. */
+int replay_read(const char *path, struct golden **g, struct err *e);
+
+#endif

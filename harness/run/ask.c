@@ -1,0 +1,197 @@
+#include "harness/run/ask.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WORKERS_MAX 64
+
+struct item {
+    struct job *job;
+    enum run_phase phase;
+};
+
+struct asking {
+    struct engine *engine;
+    const struct battery *battery;
+    int top_k;
+    struct job **order; /* longest prompts first, so that no long one is left to the end */
+    int jobs;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int next, working, stop; /* under the lock, as all below */
+    struct item *queue;      /* answered, not stored yet; never more than PHASES * jobs in all */
+    int head, tail;
+    struct err err;
+};
+
+struct worker {
+    struct asking *a;
+    int slot;
+    pthread_t thread;
+};
+
+static int ask_one(struct asking *a, int slot, struct job *j, enum run_phase phase, struct err *e)
+{
+    static const enum engine_mode mode[PHASES] = {MODE_GENERATE, MODE_FORCE_DECODE, MODE_FORCE_PREFILL};
+    struct sequence seq = {.name = j->fed->name, .prompt = j->fed->ids, .prompts = j->fed->n};
+    if (phase != PHASE_FREE) {
+        seq.forced = j->golden->ids;
+        seq.forceds = j->golden->n;
+    }
+    struct engine_request req = {.mode = mode[phase],
+                                 .seq = &seq,
+                                 .seqs = 1,
+                                 .max_new = a->battery->max_new_tokens,
+                                 .stop_at_eos = a->battery->stop_at_eos,
+                                 .top_k = a->engine->has_logits ? a->top_k : 0,
+                                 .row_hash = a->engine->bf16_rows};
+    int rc = a->engine->ops->answer(a->engine, slot, &req, &j->answer[phase], e);
+    if (rc)
+        stream_free(&j->answer[phase]);
+    return rc;
+}
+
+static void hand_over(struct asking *a, struct job *j, enum run_phase phase)
+{
+    pthread_mutex_lock(&a->lock);
+    a->queue[a->tail++] = (struct item){j, phase};
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+}
+
+static int ids_differ(const struct job *j)
+{
+    const struct stream *s = &j->answer[PHASE_FREE];
+    return s->n != j->golden->n || memcmp(s->ids, j->golden->ids, (size_t)s->n * sizeof *s->ids);
+}
+
+static int wanted(const struct asking *a, const struct job *j, enum run_phase phase)
+{
+    if (j->have[phase])
+        return 0;
+    if (phase == PHASE_FREE)
+        return 1;
+    if (!j->golden || !j->golden->n || !j->have[PHASE_FREE] || !a->engine->has_logits)
+        return 0;
+    /* With the golden's ids the free run already holds the decode-shaped rows. */
+    return phase == PHASE_FORCE_PREFILL || ids_differ(j);
+}
+
+static int ask_job(struct asking *a, int slot, struct job *j, struct err *e)
+{
+    for (enum run_phase phase = PHASE_FREE; phase < PHASES; phase++) {
+        struct err mine = {0};
+        if (!wanted(a, j, phase))
+            continue;
+        int rc = ask_one(a, slot, j, phase, &mine);
+        if (rc == E_MISSING && phase == PHASE_FREE)
+            snprintf(j->missing, sizeof j->missing, "%.255s", mine.text);
+        if (rc == E_MISSING)
+            continue;
+        if (rc) {
+            *e = mine;
+            return err_prefix(e, "prompt %s", j->fed->name);
+        }
+        j->have[phase] = 1;
+        hand_over(a, j, phase);
+    }
+    return OK;
+}
+
+static void *work(void *arg)
+{
+    struct worker *w = arg;
+    struct asking *a = w->a;
+    pthread_mutex_lock(&a->lock);
+    while (!a->stop && a->next < a->jobs) {
+        struct job *j = a->order[a->next++];
+        struct err e = {0};
+        pthread_mutex_unlock(&a->lock);
+        int rc = ask_job(a, w->slot, j, &e);
+        pthread_mutex_lock(&a->lock);
+        if (rc) {
+            a->stop = 1;
+            if (a->err.code == OK)
+                a->err = e;
+        }
+    }
+    a->working--;
+    pthread_cond_signal(&a->changed);
+    pthread_mutex_unlock(&a->lock);
+    return NULL;
+}
+
+/* Stores answers as they come, until the last worker has gone. What was answered before a failure is stored too. */
+static void store_answers(struct asking *a, int (*put)(void *, struct job *, enum run_phase, struct err *), void *arg)
+{
+    int broken = 0;
+    pthread_mutex_lock(&a->lock);
+    while (a->working || a->head < a->tail) {
+        if (a->head == a->tail) {
+            pthread_cond_wait(&a->changed, &a->lock);
+            continue;
+        }
+        struct item item = a->queue[a->head++];
+        struct err e = {0};
+        pthread_mutex_unlock(&a->lock);
+        broken = broken || put(arg, item.job, item.phase, &e);
+        pthread_mutex_lock(&a->lock);
+        if (e.code != OK) {
+            a->stop = 1;
+            if (a->err.code == OK)
+                a->err = e;
+        }
+    }
+    pthread_mutex_unlock(&a->lock);
+}
+
+static int longer_first(const void *x, const void *y)
+{
+    const struct job *a = *(struct job *const *)x, *b = *(struct job *const *)y;
+    return a->fed->n != b->fed->n ? (a->fed->n < b->fed->n ? 1 : -1) : (a > b) - (a < b);
+}
+
+int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *job, int jobs,
+            int (*put)(void *arg, struct job *j, enum run_phase phase, struct err *e), void *arg, struct err *e)
+{
+    struct worker worker[WORKERS_MAX];
+    struct asking a = {.engine = g, .battery = b, .top_k = top_k, .jobs = jobs};
+    int workers = g->slots < 1 ? 1 : g->slots > WORKERS_MAX ? WORKERS_MAX : g->slots, started = 0;
+    workers = workers > jobs ? jobs : workers;
+    a.order = calloc((size_t)jobs + 1, sizeof *a.order);
+    a.queue = calloc((size_t)jobs * PHASES + 1, sizeof *a.queue);
+    if (!a.order || !a.queue) {
+        FAIL(&a.err, E_NOMEM, "out of memory for %d prompts", jobs);
+        goto out;
+    }
+    for (int i = 0; i < jobs; i++)
+        a.order[i] = &job[i];
+    qsort(a.order, (size_t)jobs, sizeof *a.order, longer_first);
+    pthread_mutex_init(&a.lock, NULL);
+    pthread_cond_init(&a.changed, NULL);
+    for (; started < workers; started++) {
+        worker[started] = (struct worker){.a = &a, .slot = started};
+        pthread_mutex_lock(&a.lock);
+        a.working++;
+        pthread_mutex_unlock(&a.lock);
+        if (pthread_create(&worker[started].thread, NULL, work, &worker[started])) {
+            pthread_mutex_lock(&a.lock);
+            a.working--;
+            a.stop = 1;
+            FAIL(&a.err, E_IO, "cannot start thread %d of %d", started + 1, workers);
+            pthread_mutex_unlock(&a.lock);
+            break;
+        }
+    }
+    store_answers(&a, put, arg);
+    for (int i = 0; i < started; i++)
+        pthread_join(worker[i].thread, NULL);
+    pthread_cond_destroy(&a.changed);
+    pthread_mutex_destroy(&a.lock);
+out:
+    free(a.order);
+    free(a.queue);
+    return a.err.code ? FAIL(e, a.err.code, "%s", a.err.text) : OK;
+}

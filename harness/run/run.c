@@ -1,0 +1,158 @@
+#include "harness/run/run.h"
+
+#include "harness/run/ask.h"
+#include "harness/run/summary.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define COUNTERS_MAX 64
+#define TOP_K        20 /* when the golden holds no rows: what a later comparison may want */
+
+struct running {
+    const struct run_options *o;
+    struct job *job;
+    int jobs, done;
+    int64_t run;
+};
+
+static int put(void *arg, struct job *j, enum run_phase phase, struct err *e)
+{
+    struct running *r = arg;
+    int rc = store_stream_put(r->o->store, r->run, j->fed->name, phase, &j->answer[phase], e);
+    if (rc == OK && phase == PHASE_FREE && r->o->progress)
+        r->o->progress(r->o->arg, ++r->done, r->jobs);
+    return rc;
+}
+
+/* Answers of an earlier process that died are taken from the store. */
+static int resume(struct running *r, struct err *e)
+{
+    int rc = OK;
+    for (int i = 0; i < r->jobs && rc == OK; i++) {
+        struct job *j = &r->job[i];
+        for (enum run_phase phase = PHASE_FREE; phase < PHASES && rc == OK; phase++)
+            rc = store_stream_get(r->o->store, r->run, j->fed->name, phase, &j->answer[phase], &j->have[phase], e);
+        j->resumed = j->have[PHASE_FREE];
+        r->done += j->resumed;
+    }
+    return rc;
+}
+
+static int make_jobs(struct running *r, struct err *e)
+{
+    const struct battery *b = r->o->battery;
+    r->jobs = b->prompts;
+    r->job = calloc((size_t)b->prompts + 1, sizeof *r->job);
+    if (!r->job)
+        return FAIL(e, E_NOMEM, "out of memory for %d prompts", b->prompts);
+    for (int i = 0; i < b->prompts; i++) {
+        r->job[i].fed = &b->prompt[i];
+        r->job[i].golden = golden_find(r->o->golden, b->prompt[i].name);
+    }
+    return OK;
+}
+
+static void free_jobs(struct running *r)
+{
+    for (int i = 0; r->job && i < r->jobs; i++)
+        for (int phase = 0; phase < PHASES; phase++)
+            stream_free(&r->job[i].answer[phase]);
+    free(r->job);
+}
+
+/* The golden that was judged against must still be the one that was sealed. */
+static int verify_golden(const struct run_options *o, struct judgement *j, struct err *e)
+{
+    struct err changed = {0};
+    char why[256];
+    int rc = store_golden_verify(o->store, o->golden_sha256, &changed);
+    if (rc != E_STORE && rc != E_MISSING)
+        return rc ? FAIL(e, rc, "%s", changed.text) : OK;
+    snprintf(why, sizeof why, "the golden changed during the run: %.200s", changed.text);
+    judgement_void(j, why);
+    return OK;
+}
+
+static int judge_answers(struct running *r, const struct counter *counter, int counters, int resumed,
+                         struct judgement *j, struct err *e)
+{
+    struct arm_answer *answer = calloc((size_t)r->jobs + 1, sizeof *answer);
+    if (!answer)
+        return FAIL(e, E_NOMEM, "out of memory for %d prompts", r->jobs);
+    for (int i = 0; i < r->jobs; i++) {
+        struct job *job = &r->job[i];
+        answer[i].free = job->have[PHASE_FREE] ? &job->answer[PHASE_FREE] : NULL;
+        answer[i].decode = job->have[PHASE_FORCE_DECODE] ? &job->answer[PHASE_FORCE_DECODE] : NULL;
+        answer[i].prefill = job->have[PHASE_FORCE_PREFILL] ? &job->answer[PHASE_FORCE_PREFILL] : NULL;
+    }
+    struct judge_input in = {.golden = r->o->golden,
+                             .battery = r->o->battery,
+                             .model = r->o->model,
+                             .answer = answer,
+                             .counter = counter,
+                             .counters = counters,
+                             .recording = r->o->engine->ops->recording,
+                             .resumed = resumed};
+    int rc = judge_run(&in, j, e);
+    free(answer);
+    return rc;
+}
+
+static int finish(struct running *r, struct run_result *out, struct err *e)
+{
+    const struct run_options *o = r->o;
+    struct counter counter[COUNTERS_MAX];
+    int counters = o->engine->ops->counters(o->engine, counter, COUNTERS_MAX), resumed = 0;
+    json_t *missing = json_array();
+    for (int i = 0; i < r->jobs; i++) {
+        resumed += r->job[i].resumed;
+        if (*r->job[i].missing)
+            json_array_append_new(missing, json_string(r->job[i].missing));
+    }
+    int rc = judge_answers(r, counter, counters, resumed, &out->judgement, e);
+    if (rc == OK)
+        rc = verify_golden(o, &out->judgement, e);
+    if (rc)
+        goto out;
+    struct judgement *j = &out->judgement;
+    out->run = r->run;
+    out->status = run_verdict_exit_status(j->verdict, o->strict);
+    out->summary = summary_make(o, j, r->run, counter, counters, resumed, missing);
+    rc = out->summary ? store_run_finish(o->store, r->run, j->row, j->rows, j->verdict, out->summary, e)
+                      : FAIL(e, E_NOMEM, "out of memory for the summary");
+out:
+    json_decref(missing);
+    return rc;
+}
+
+int run_battery(const struct run_options *o, struct run_result *out, struct err *e)
+{
+    struct running r = {.o = o};
+    struct run_key key = {.model = o->golden->model,
+                          .model_sha256 = o->model_sha256,
+                          .battery = o->battery->name,
+                          .battery_sha256 = o->battery->sha256,
+                          .golden_sha256 = o->golden_sha256,
+                          .arm = o->engine->arm,
+                          .commit = o->commit};
+    int rc, top_k = o->golden->top_k > 0 ? o->golden->top_k : TOP_K;
+    memset(out, 0, sizeof *out);
+    if ((rc = store_golden_verify(o->store, o->golden_sha256, e)) || (rc = make_jobs(&r, e)) ||
+        (rc = store_run_open(o->store, &key, o->fresh, &r.run, e)) || (rc = resume(&r, e)) ||
+        (rc = ask_all(o->engine, o->battery, top_k, r.job, r.jobs, put, &r, e)) || (rc = finish(&r, out, e)))
+        goto out;
+out:
+    free_jobs(&r);
+    if (rc)
+        run_result_free(out);
+    return rc;
+}
+
+void run_result_free(struct run_result *r)
+{
+    judgement_free(&r->judgement);
+    json_decref(r->summary);
+    memset(r, 0, sizeof *r);
+}

@@ -1,0 +1,37 @@
+/* run - takes a battery through an engine, stores every answer before it judges any, and judges
+ *
+ * A run resumes where it died: answers that the store holds under the same key are not asked for again.
+ */
+#ifndef ASSAY_RUN_RUN_H
+#define ASSAY_RUN_RUN_H
+
+#include "harness/judge.h"
+
+struct run_options {
+    struct store *store;
+    struct engine *engine;
+    const struct golden *golden;
+    const char *golden_sha256; /* as the store sealed it */
+    const struct battery *battery;
+    const struct model *model; /* NULL for engines that need none */
+    const char *model_sha256;  /* "" without a model */
+    const char *commit;        /* of assay, "" when unknown */
+    const char *again;         /* the command that repeats this run, for the report */
+    int strict, fresh;
+    void (*progress)(void *arg, int done, int total); /* NULL is fine */
+    void *arg;
+};
+
+struct run_result {
+    int64_t run;
+    struct judgement judgement;
+    json_t *summary; /* the object of `assay run --json` */
+    int status;      /* exit status */
+};
+
+/* An evidence problem is a verdict (NO_EVIDENCE, VOID) in *r; E_... means that nothing could be judged. The answers
+ * stored until then stay. Caller frees r. */
+int run_battery(const struct run_options *o, struct run_result *r, struct err *e);
+void run_result_free(struct run_result *r); /* zeroed is fine */
+
+#endif
