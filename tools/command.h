@@ -4,9 +4,12 @@
 
 #include "harness/base/err.h"
 
+struct model;
+
 struct tool {
     char data_dir[512];   /* shipped batteries, goldens, models, tables: the checkout, or PREFIX/share/assay */
     char store_path[512]; /* --store FILE, else assay.db under XDG_DATA_HOME */
+    char cache_dir[512];  /* where fetched models lie: assay/models under XDG_CACHE_HOME */
     int json;             /* --json */
     int colour;           /* standard output is a terminal and NO_COLOR is not set */
     int progress;         /* standard error is a terminal */
@@ -30,6 +33,9 @@ int tool_fail(const struct tool *t, const char *verb, const struct err *e);
 
 /* Progress line on standard error, when it is a terminal: "label  done/total". done == total ends the line. */
 void tool_progress(const struct tool *t, const char *label, long done, long total);
+
+/* --model NAME: a folder, a shipped or a fetched model. Caller closes. E_MISSING lists what there is. */
+int tool_model(const struct tool *t, const char *name, struct model **m, struct err *e);
 
 /* Option parsing shared by the verbs; see tools/options.c. */
 struct option_spec {

@@ -49,6 +49,15 @@ static void find_store(char *out, size_t size)
         snprintf(out, size, "%s/.local/share/assay/assay.db", home ? home : ".");
 }
 
+static void find_cache(char *out, size_t size)
+{
+    const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (xdg && *xdg)
+        snprintf(out, size, "%s/assay/models", xdg);
+    else
+        snprintf(out, size, "%s/.cache/assay/models", home ? home : ".");
+}
+
 static void find_terminal(struct tool *t)
 {
     struct winsize w;
@@ -93,6 +102,7 @@ int main(int argc, char **argv)
     setlocale(LC_CTYPE, "C.UTF-8");
     find_data_dir(t.data_dir, sizeof t.data_dir);
     find_store(t.store_path, sizeof t.store_path);
+    find_cache(t.cache_dir, sizeof t.cache_dir);
     find_terminal(&t);
     if (argc < 2) {
         print_help(stderr);
