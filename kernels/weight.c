@@ -163,32 +163,44 @@ static int scale_at(const struct linear *l, enum activation act, int row, int gr
         for (int row = 0, rows_ = (s)->part[part_]->n; row < rows_; row++, column++)                                   \
             for (const struct linear *l = (s)->part[part_]; l; l = NULL)
 
+static int nibble_shift(int k)
+{
+    return 4 * ((k & 1) << 1 | (k >> 1 & 1));
+}
+
 static void pack_codes(const struct weight_source *s, int k_padded, uint16_t *codes)
 {
     int zero = s->part[0]->format == WF_U4B8 ? 8 : 0, blocks = k_padded / STRIP;
     EACH_COLUMN(s, l, row, column)
     {
-        uint16_t *strip = codes + (size_t)(column / STRIP) * (size_t)blocks * 64 + strip_place(column % STRIP);
+        uint16_t *strip = codes + (size_t)(column / STRIP) * (size_t)blocks * 64 + column % STRIP;
         for (int k = 0; k < k_padded; k += 4) {
             unsigned w = 0;
             for (int i = 0; i < 4; i++)
-                w |= (unsigned)(k + i < l->k ? code_at(l, row, k + i) : zero) << 4 * i;
+                w |= (unsigned)(k + i < l->k ? code_at(l, row, k + i) : zero) << nibble_shift(i);
             strip[(size_t)(k / STRIP) * 64 + (size_t)(k / 4 % 4) * 16] = (uint16_t)w;
         }
     }
 }
 
-static void pack_scales(const struct weight_source *s, enum activation act, int k_padded, void *scales)
+/* s* of spec 1.4 as a byte: the upper byte of its fp16 bits shifted left by one. */
+static uint8_t reencoded(uint8_t scale, float factor)
+{
+    float s = e4m3(scale) * factor;
+    return s >= 2 ? (uint8_t)(f16_from_f32(s) >> 7) : 0;
+}
+
+static void pack_scales(const struct weight_source *s, enum activation act, int k_padded, float factor, void *scales)
 {
     int groups = groups_of(k_padded, s->part[0]->group);
     EACH_COLUMN(s, l, row, column)
     for (int g = 0; g < groups_of(l->k, l->group); g++) {
-        size_t at =
-            ((size_t)(column / STRIP) * (size_t)groups + (size_t)g) * STRIP + (size_t)strip_place(column % STRIP);
+        size_t at = ((size_t)(column / STRIP) * (size_t)groups + (size_t)g) * STRIP + (size_t)(column % STRIP);
+        int scale = scale_at(l, act, row, g);
         if (l->format == WF_U4B8)
-            ((uint16_t *)scales)[at] = (uint16_t)scale_at(l, act, row, g);
+            ((uint16_t *)scales)[at] = (uint16_t)scale;
         else
-            ((uint8_t *)scales)[at] = (uint8_t)scale_at(l, act, row, g);
+            ((uint8_t *)scales)[at] = l->format == WF_NVFP4 ? reencoded((uint8_t)scale, factor) : (uint8_t)scale;
     }
 }
 
@@ -219,9 +231,7 @@ static uint16_t operand(const struct packed_weight *w, int code, int scale)
         float s = f32_from_bits((uint32_t)scale << 23); /* byte 0 is zero, 255 infinity */
         return rounded(w->act, e2m1[code] * s);
     }
-    float s = e4m3((uint8_t)scale) * w->scale_factor;
-    if (!(s >= 2)) /* the re-encoding drops small and negative scales */
-        s = s != s ? s : 0;
+    float s = f16_to_f32((uint16_t)(scale << 7)); /* the re-encoded byte */
     return rounded(w->act, e2m1[code] * s * (w->act == ACT_BF16 ? 0x1p-16f : 0x1p-14f));
 }
 
@@ -230,22 +240,24 @@ static int scale_of(const struct packed_weight *w, size_t at)
     return w->format == WF_U4B8 ? ((const uint16_t *)w->scales)[at] : ((const uint8_t *)w->scales)[at];
 }
 
-/* Operands of the 16 codes for the places of one group, computed when the group changes. */
+/* table[column][code]; out may overlap codes. */
 static void decode_block(const uint16_t *codes, uint16_t (*table)[16], uint16_t *out)
 {
+    uint16_t own[64];
+    memcpy(own, codes, sizeof own);
     for (int k = 0; k < STRIP; k++)
-        for (int p = 0; p < STRIP; p++)
-            out[16 * k + p] = table[p][codes[16 * (k / 4) + p] >> 4 * (k & 3) & 15];
+        for (int c = 0; c < STRIP; c++)
+            out[16 * k + strip_place(c)] = table[c][own[16 * (k / 4) + c] >> nibble_shift(k & 3) & 15];
 }
 
 static void fill_table(const struct packed_weight *w, int strip, int group, uint16_t (*table)[16])
 {
     int groups = groups_of(w->k, w->group);
     size_t at = ((size_t)strip * (size_t)groups + (size_t)((group + w->scale_shift) % groups)) * STRIP;
-    for (int p = 0; p < STRIP; p++) {
-        int scale = w->group ? scale_of(w, at + (size_t)p) : 0;
+    for (int c = 0; c < STRIP; c++) {
+        int scale = w->group ? scale_of(w, at + (size_t)c) : 0;
         for (int code = 0; code < 16; code++)
-            table[p][code] = operand(w, code, scale);
+            table[c][code] = operand(w, code, scale);
     }
 }
 
@@ -327,12 +339,11 @@ int weight_pack(const struct weight_source *s, enum activation act, int decoded,
     } else {
         float max = s->nvfp4_max_scale > 0 ? s->nvfp4_max_scale : weight_max_scale(s);
         float sf = scale_factor(max, act);
-        w->scale_factor = sf * 128;
         w->shift = l->format == WF_NVFP4 && act == ACT_BF16 ? NVFP4_SHIFT : 0;
         w->global = l->format == WF_NVFP4 ? merged_global(s, act, sf) : 1;
         char *scales = at + (decoded ? cells * 2 : cells / 2);
         w->scales = scales;
-        pack_scales(s, act, w->k, scales);
+        pack_scales(s, act, w->k, sf * 128, scales);
         at = scales + (size_t)w->n * (size_t)groups_of(w->k, w->group) * (size_t)scale_bytes(w->format);
         at += (64 - (uintptr_t)at % 64) % 64;
         uint16_t *codes = (uint16_t *)memory;

@@ -2,8 +2,9 @@
  *
  * Layout, strip s (columns 16s..16s+15), k-block b (k 16b..16b+15):
  *   plain   uint16 [strip][block][16 k][16 places]; column c sits at place 2*(c%8) + c/8
- *   4-bit   uint16 [strip][block][4 quarters][16 places]; nibble i of quarter q is k = 4q + i
- * Scales are [strip][group][16 places]: bytes for E2M1 formats, 16-bit floats of the activation type for u4b8.
+ *   4-bit   uint16 [strip][block][4 quarters][16 columns]; nibbles of quarter q are k = 4q, 4q+2, 4q+1, 4q+3
+ * Scales are [strip][group][16 columns]: for NVFP4 the re-encoded byte (5 exponent bits, 3 mantissa bits, 0 for a
+ * dropped scale), for MXFP4 the E8M0 byte, for u4b8 16-bit floats of the activation type.
  */
 #ifndef ASSAY_KERNELS_WEIGHT_H
 #define ASSAY_KERNELS_WEIGHT_H
@@ -35,7 +36,6 @@ struct packed_weight {
     const uint16_t *column; /* channelwise u4b8: scale of a column, [n_used] */
     const uint16_t *bias;   /* [n_used] or NULL */
     float global;           /* NVFP4: g* of the contract, else 1 */
-    float scale_factor;     /* NVFP4: sf * 128 of the contract */
 };
 
 /* How vLLM pads odd shapes, spec model-numerics 5.2. group 0: channelwise. Plain weights are not padded by it. */

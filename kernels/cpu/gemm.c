@@ -11,6 +11,7 @@
 
 #include "harness/base/team.h"
 #include "kernels/bits.h"
+#include "kernels/codes.h"
 #include "kernels/panel.h"
 
 #include <string.h>
@@ -22,6 +23,8 @@
 struct job {
     const struct gemm_problem *p;
     struct prepared_rows rows;
+    const struct code_block *code_blocks; /* NULL: panels, decoded where they are not kept */
+    code_chain_fn *code_chain;
     struct mutation mutation; /* zero: none */
     struct tensor_core_rule rule;
     panel_chain_fn *chain;
@@ -50,7 +53,7 @@ struct thread_space {
 static size_t prepared_bytes(int m, int k)
 {
     size_t cells = (size_t)m * (size_t)k;
-    return cells * (2 + 4 + 4) + cells / 16 + 4 * 64;
+    return cells * (2 + 4 + 4) + cells / 16 * (1 + sizeof(struct code_block)) + 5 * 64;
 }
 
 size_t gemm_scratch_bytes(const struct gemm_problem *p, int threads)
@@ -85,6 +88,12 @@ static void run_chain(const struct job *j, const struct packed_weight *w, struct
                       const struct row_block *rb, const int32_t *block, int blocks, struct thread_space *space,
                       float *acc)
 {
+    if (j->code_blocks && !w->special) {
+        struct code_chain c = {w, &j->rows, j->code_blocks, rb->a, rb->count, block, blocks, strips.first, acc};
+        for (int i = 0; i < strips.count; i++, c.strip++, c.acc += rb->count * STRIP)
+            j->code_chain(&c);
+        return;
+    }
     struct chain c = {.rule = j->rule,
                       .act = w->act,
                       .shift = w->shift,
@@ -319,6 +328,14 @@ int gemm_run(const struct gemm_problem *p, void *scratch, struct team *team, str
     j.rule = tensor_core_rule(j.mutation.narrow_steps ? 80 : p->plan->sm);
     j.rule.fraction += j.mutation.fraction;
     j.thread_scratch = prepare(&j.rows, s->act, p->w->shift, s->m, p->w->k_used, s->k, p->a, p->lda, scratch);
+    j.code_chain = code_chain_best();
+    if (j.code_chain && p->w->codes && s->act == ACT_BF16 && j.rule.products == 16 && !j.mutation.fraction) {
+        struct code_block *blocks = (struct code_block *)j.thread_scratch;
+        for (int i = 0; i < s->m; i++)
+            code_prepare_row(&j.rows, i, blocks + (size_t)i * (size_t)(s->k / 16));
+        j.code_blocks = blocks;
+        j.thread_scratch = aligned((char *)(blocks + (size_t)s->m * (size_t)(s->k / 16)));
+    }
     team_run(team, member, &j);
     if (p->mutation)
         spoil(p);

@@ -2,15 +2,15 @@
  *
  * Per step: the alignment exponent E of every column from 16-bit keys (exponent fields add; fraction bits ride below),
  * then each exact product times 2^(F-E), truncated to an integer, is the grid value; their integer sum, converted
- * towards zero, is the result. Exact while 2^-100 <= 2^E <= 2^F (above, the scaling of a zero would not stay below 1) and the sum fits 32 bits; other lanes are redone by
- * the scalar rule. Shifted operands (NVFP4) have the floor of E inside that range, and subnormal results are cut to
- * multiples of 2^-149.
+ * towards zero, is the result. Exact while 2^-100 <= 2^E <= 2^F (above, the scaling of a zero would not stay below 1)
+ * and the sum fits 32 bits; other lanes are redone by the scalar rule. Shifted operands (NVFP4) have the floor of E
+ * inside that range, and subnormal results are cut to multiples of 2^-149.
  */
 #include "kernels/panel.h"
 
 #include <immintrin.h>
 
-#define LOW_FIELD  154 /* E = -100 */
+#define LOW_FIELD 154 /* E = -100 */
 
 struct step_const {
     int first, products, fraction, floor_field, shifted;
@@ -163,7 +163,8 @@ static __attribute__((noinline)) void redo(const struct chain *c, int row, int b
     *after = _mm256_loadu_ps(out);
 }
 
-/* R units (rows of one strip: same; or one row of two strips), one block, products [first, first+products). acc[r][0..1]: columns 0..7, 8..15; bad: lanes to redo. */
+/* R units (rows of one strip: same; or one row of two strips), one block, products [first, first+products).
+ * acc[r][0..1]: columns 0..7, 8..15; bad: lanes to redo. */
 static inline __attribute__((always_inline)) void step(const struct chain *c, const struct step_const *s, int R,
                                                        int same, const int32_t *row, int block,
                                                        const uint16_t *const *b, __m256 (*acc)[2], int (*bad)[2])

@@ -6,9 +6,9 @@
 
 #include <immintrin.h>
 
-#define RZ         (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
-#define LOW_FIELD  154
-#define ROWS       4
+#define RZ        (_MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)
+#define LOW_FIELD 154
+#define ROWS      4
 
 struct step_const {
     int first, products, fraction, floor_field, shifted, subnormal_field;
