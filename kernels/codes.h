@@ -13,8 +13,8 @@
 struct code_block {
     int16_t value[16]; /* A[k]; only with state CODE_INTEGER */
     int8_t key[16];    /* 4 * (exponent - top), -128 for zero */
-    int16_t lsb, top;  /* exponent of 1 in value; largest exponent */
-    uint8_t state;     /* enum code_state */
+    int32_t lsb, top;  /* exponent of 1 in value; largest exponent */
+    int32_t state;     /* enum code_state */
 };
 
 enum code_state {

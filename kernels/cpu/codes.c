@@ -25,8 +25,8 @@ void code_prepare_row(const struct prepared_rows *r, int row, struct code_block 
             least = exponent < least ? exponent : least;
             lsb = exponent - 7 + low < lsb ? exponent - 7 + low : lsb;
         }
-        out->top = (int16_t)top;
-        out->lsb = (int16_t)lsb;
+        out->top = top;
+        out->lsb = lsb;
         out->state = least < -126 || top - least > REACH ? CODE_SCALAR : top - lsb < 15 ? CODE_INTEGER : CODE_FLOAT;
         for (int k = 0; k < 16; k++) {
             int mag = a[k] & 0x7fff, exponent = (mag >> 7) - 127, shift = exponent - 7 - lsb;

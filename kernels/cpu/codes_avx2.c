@@ -13,10 +13,11 @@
 #define FRACTION    25
 #define FLOOR_EXP   (-133)
 #define NO_EXPONENT (-10000)
+#define NO_UNIT     4000
 
-struct lanes {
-    __m256 c;
-    __m256i field;
+/* Kept in memory on purpose: as operands of the instructions they cost nothing, as immediates three instructions. */
+struct constants {
+    __m256i three, one, bias, least_key, low, high, c_bias, subnormal, floor_field, up_bias, down_bias, fine;
 };
 
 /* --- operands of one block --- */
@@ -70,7 +71,8 @@ static void nvfp4_scales(const uint8_t *scale, int shift, struct code_operands *
         __m256i e = _mm256_add_epi32(_mm256_srli_epi32(s, 3), _mm256_set1_epi32(shift - 126 - 15));
         __m256i carry = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(2)); /* 1.5 * 1.375 reaches 2 */
         put(o->exponent, h, _mm256_blendv_epi8(e, _mm256_set1_epi32(NO_EXPONENT), none));
-        put(o->unit, h, _mm256_sub_epi32(e, _mm256_set1_epi32(4)));
+        put(o->unit, h,
+            _mm256_blendv_epi8(_mm256_sub_epi32(e, _mm256_set1_epi32(4)), _mm256_set1_epi32(NO_UNIT), none));
         put(o->mantissa, h, _mm256_andnot_si256(none, _mm256_or_si256(m, _mm256_set1_epi32(8))));
         put(o->carry, h, _mm256_and_si256(carry, _mm256_set1_epi32(1 << 2)));
     }
@@ -83,7 +85,8 @@ static void mxfp4_scales(const uint8_t *scale, struct code_operands *o)
         __m256i none = _mm256_cmpeq_epi32(s, _mm256_setzero_si256()); /* the kernel reads byte 0 as zero */
         __m256i e = _mm256_sub_epi32(s, _mm256_set1_epi32(127));
         put(o->exponent, h, _mm256_blendv_epi8(e, _mm256_set1_epi32(NO_EXPONENT), none));
-        put(o->unit, h, _mm256_sub_epi32(s, _mm256_set1_epi32(128)));
+        put(o->unit, h,
+            _mm256_blendv_epi8(_mm256_sub_epi32(s, _mm256_set1_epi32(128)), _mm256_set1_epi32(NO_UNIT), none));
         put(o->mantissa, h, _mm256_andnot_si256(none, _mm256_set1_epi32(1)));
         put(o->carry, h, _mm256_setzero_si256());
     }
@@ -118,7 +121,8 @@ static void u4b8_scales(const uint16_t *scale, struct code_operands *o)
         __m256i c3 = _mm256_and_si256(_mm256_cmpgt_epi32(m, _mm256_set1_epi32(145)), _mm256_set1_epi32(8));
         __m256i sign = _mm256_sub_epi32(_mm256_set1_epi32(1), _mm256_slli_epi32(_mm256_srli_epi32(s, 15), 1));
         put(o->exponent, h, _mm256_blendv_epi8(e, _mm256_set1_epi32(NO_EXPONENT), none));
-        put(o->unit, h, _mm256_sub_epi32(e, _mm256_set1_epi32(7)));
+        put(o->unit, h,
+            _mm256_blendv_epi8(_mm256_sub_epi32(e, _mm256_set1_epi32(7)), _mm256_set1_epi32(NO_UNIT), none));
         put(o->mantissa, h, _mm256_andnot_si256(none, sign));
         put(o->carry, h, _mm256_or_si256(c1, _mm256_or_si256(c2, c3)));
         __m256i both = _mm256_or_si256(m, _mm256_slli_epi32(m, 16)); /* for k and k+1 of a column */
@@ -179,39 +183,43 @@ static inline void key_maximum(const struct code_operands *o, const struct code_
     key[1] = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(best, 1));
 }
 
-static inline __m256i acc_field(__m256 c, int shift)
+static inline __attribute__((always_inline)) __m256i acc_field(const struct constants *k, __m256 c, int shift)
 {
     __m256i f = _mm256_srli_epi32(_mm256_slli_epi32(_mm256_castps_si256(c), 1), 24);
     if (shift) {
         __m256i zero = _mm256_castps_si256(_mm256_cmp_ps(c, _mm256_setzero_ps(), _CMP_EQ_OQ));
-        f = _mm256_andnot_si256(zero, _mm256_max_epi32(f, _mm256_set1_epi32(1 + shift)));
+        f = _mm256_andnot_si256(zero, _mm256_max_epi32(f, k->subnormal));
     }
-    return _mm256_add_epi32(f, _mm256_set1_epi32(127));
+    return _mm256_add_epi32(f, k->c_bias);
 }
 
 /* Exponent field (bias 254) of the step. */
-static inline __m256i step_field(const struct code_operands *o, const struct code_block *a, int h, __m256i key,
-                                 __m256 c, int shift)
+static inline __attribute__((always_inline)) __m256i step_field(const struct constants *k,
+                                                                const struct code_operands *o,
+                                                                const struct code_block *a, int h, __m256i key,
+                                                                __m256 c, int shift)
 {
-    __m256i class = _mm256_and_si256(key, _mm256_set1_epi32(3));
-    __m256i carry = _mm256_and_si256(_mm256_srlv_epi32(load32(o->carry, h), class), _mm256_set1_epi32(1));
+    __m256i class = _mm256_and_si256(key, k->three);
+    __m256i carry = _mm256_and_si256(_mm256_srlv_epi32(load32(o->carry, h), class), k->one);
     __m256i e = _mm256_add_epi32(_mm256_add_epi32(_mm256_srai_epi32(key, 2), carry), load32(o->exponent, h));
-    e = _mm256_add_epi32(e, _mm256_set1_epi32(a->top + 254));
-    e = _mm256_and_si256(e, _mm256_cmpgt_epi32(key, _mm256_set1_epi32(-120)));
-    e = _mm256_max_epi32(e, acc_field(c, shift));
-    return shift ? _mm256_max_epi32(e, _mm256_set1_epi32(FLOOR_EXP + shift + 254)) : e;
+    e = _mm256_add_epi32(_mm256_add_epi32(e, k->bias), _mm256_set1_epi32(a->top));
+    e = _mm256_and_si256(e, _mm256_cmpgt_epi32(key, k->least_key));
+    e = _mm256_max_epi32(e, acc_field(k, c, shift));
+    return shift ? _mm256_max_epi32(e, k->floor_field) : e;
 }
 
 /* c * 2^(F-E), truncated. */
-static inline __m256i acc_grid(__m256 c, __m256i field)
+static inline __m256i acc_grid(const struct constants *k, __m256 c, __m256i field)
 {
-    __m256i up = _mm256_slli_epi32(_mm256_sub_epi32(_mm256_set1_epi32(FRACTION + 254), field), 23);
+    __m256i up = _mm256_slli_epi32(_mm256_sub_epi32(k->up_bias, field), 23);
     return _mm256_cvttps_epi32(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(c), up)));
 }
 
-/* Sum of the products on the grid, every product exact; *inexact: lanes where some would have to be truncated. */
-static inline __m256i integer_sum(const struct code_operands *o, const struct code_block *a, int h, __m256i field,
-                                  __m256i key, __m256i *inexact, __m256i *over)
+/* Sum of the products on the grid, exact unless *up is negative in a lane; *fits: lanes surely below 2^30. */
+static inline __attribute__((always_inline)) __m256i integer_sum(const struct constants *k,
+                                                                 const struct code_operands *o,
+                                                                 const struct code_block *a, int h, __m256i field,
+                                                                 __m256i *up, __m256i *fits)
 {
     __m256i s0 = _mm256_setzero_si256(), s1 = s0;
     for (int p = 0; p < 8; p += 2) {
@@ -223,16 +231,11 @@ static inline __m256i integer_sum(const struct code_operands *o, const struct co
         s1 = _mm256_add_epi32(s1, _mm256_madd_epi16(_mm256_load_si256(w), _mm256_set1_epi32(y)));
     }
     __m256i sum = _mm256_mullo_epi32(_mm256_add_epi32(s0, s1), load32(o->mantissa, h));
-    __m256i up = _mm256_add_epi32(load32(o->unit, h), _mm256_set1_epi32(a->lsb + 254 + FRACTION));
-    up = _mm256_sub_epi32(up, field);
-    __m256i some = _mm256_cmpgt_epi32(key, _mm256_set1_epi32(-120));
-    some = _mm256_andnot_si256(_mm256_cmpeq_epi32(load32(o->mantissa, h), _mm256_setzero_si256()), some);
-    *inexact = _mm256_and_si256(some, _mm256_cmpgt_epi32(_mm256_setzero_si256(), up));
-    __m256i t = _mm256_and_si256(some, _mm256_sllv_epi32(sum, up));
-    __m256i one = _mm256_add_epi32(up, _mm256_set1_epi32(1));
-    __m256i back = _mm256_srav_epi32(_mm256_sllv_epi32(sum, one), one); /* below 2^30 on the grid? */
-    *over = _mm256_andnot_si256(_mm256_cmpeq_epi32(back, sum), some);
-    return t;
+    __m256i unit = _mm256_add_epi32(load32(o->unit, h), _mm256_set1_epi32(a->lsb));
+    *up = _mm256_add_epi32(unit, _mm256_sub_epi32(k->up_bias, field));
+    __m256i one = _mm256_add_epi32(*up, k->one);
+    *fits = _mm256_cmpeq_epi32(_mm256_srav_epi32(_mm256_sllv_epi32(sum, one), one), sum);
+    return _mm256_sllv_epi32(sum, *up);
 }
 
 /* The same with every product truncated. Exact in fp32: 8 by 8 bits (u4b8) or 8 by 2 and 4 bits. */
@@ -266,85 +269,116 @@ static __m256 cut_subnormal(__m256 x, int shift)
     return _mm256_blendv_ps(x, cut, _mm256_cmp_ps(mag, limit, _CMP_LT_OQ));
 }
 
-static inline __m256 result(__m256i t, __m256i field, int shift)
+static inline __attribute__((always_inline)) __m256 result(const struct constants *k, __m256i t, __m256i field,
+                                                           int shift)
 {
-    __m256i down = _mm256_slli_epi32(_mm256_sub_epi32(field, _mm256_set1_epi32(254 - 127 + FRACTION)), 23);
+    __m256i down = _mm256_slli_epi32(_mm256_sub_epi32(field, k->down_bias), 23);
     __m256 c = _mm256_mul_ps(_mm256_cvtepi32_ps(t), _mm256_castsi256_ps(down));
     if (!shift)
         return c;
-    __m256i fine = _mm256_cmpgt_epi32(_mm256_set1_epi32(shift - 149 + 254 + FRACTION), field);
-    return _mm256_testz_si256(fine, fine) ? c : cut_subnormal(c, shift);
+    __m256i fine = _mm256_cmpgt_epi32(k->fine, field);
+    return __builtin_expect(_mm256_testz_si256(fine, fine), 1) ? c : cut_subnormal(c, shift);
 }
 
 /* One step of eight columns; returns the lanes for the scalar rule. */
-static inline unsigned half_step(const struct code_operands *o, const struct code_block *a, const float *value, int h,
-                                 __m256i key, __m256 *c, int shift)
+static inline __attribute__((always_inline)) unsigned half_step(const struct constants *k,
+                                                                const struct code_operands *o,
+                                                                const struct code_block *a, const float *value, int h,
+                                                                __m256i key, __m256 *c, int shift)
 {
-    __m256i field = step_field(o, a, h, key, *c, shift), inexact = _mm256_set1_epi32(-1);
-    __m256i t = _mm256_setzero_si256(), over = t;
-    __m256i high = _mm256_cmpgt_epi32(field, _mm256_set1_epi32(254 + FRACTION));
-    __m256i bad = shift ? high : _mm256_or_si256(high, _mm256_cmpgt_epi32(_mm256_set1_epi32(154), field));
-    __m256i start = acc_grid(*c, field);
+    __m256i field = step_field(k, o, a, h, key, *c, shift), up = k->least_key, fits = up, t = up;
+    __m256i bad = _mm256_cmpgt_epi32(field, k->high);
+    __m256i start = acc_grid(k, *c, field);
+    if (!shift)
+        bad = _mm256_or_si256(bad, _mm256_cmpgt_epi32(k->low, field));
     if (__builtin_expect(a->state == CODE_INTEGER, 1))
-        t = integer_sum(o, a, h, field, key, &inexact, &over);
-    if (__builtin_expect(!_mm256_testz_si256(inexact, inexact), 0)) {
+        t = integer_sum(k, o, a, h, field, &up, &fits);
+    if (__builtin_expect(_mm256_movemask_ps(_mm256_castsi256_ps(up)), 0)) {
         t = truncated_sum(o, value, h, field);
-        over = _mm256_cmpgt_epi32(_mm256_abs_epi32(t), _mm256_set1_epi32((1 << 30) - 1));
+        fits = _mm256_cmpgt_epi32(_mm256_set1_epi32(1 << 30), _mm256_abs_epi32(t));
     }
-    bad = _mm256_or_si256(bad, over);
-    *c = result(_mm256_add_epi32(t, start), field, shift);
-    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad));
+    *c = result(k, _mm256_add_epi32(t, start), field, shift);
+    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad)) |
+           (0xff & ~(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(fits)));
 }
 
-static __attribute__((noinline)) void redo(const struct code_chain *ch, int row, int block, unsigned mask, float up,
-                                           const __m256 before[2], __m256 after[2])
+static __attribute__((noinline)) void redo(const struct code_chain *ch, int row, int block, unsigned mask,
+                                           const __m256 before[2], float *acc)
 {
-    float in[16], out[16];
+    float in[16], down = 1, up = 1;
     unsigned mode = _mm_getcsr();
-    _mm_setcsr(mode & ~(unsigned)_MM_ROUND_MASK);
-    for (int i = 0; i < 2; i++) {
-        _mm256_storeu_ps(in + 8 * i, _mm256_mul_ps(before[i], _mm256_set1_ps(1 / up)));
-        _mm256_storeu_ps(out + 8 * i, _mm256_mul_ps(after[i], _mm256_set1_ps(1 / up)));
-    }
-    code_step_scalar(ch, row, block, mask, in, out);
+    for (int i = 0; i < ch->w->shift; i++)
+        down *= 0.5f, up *= 2;
     for (int i = 0; i < 2; i++)
-        after[i] = _mm256_mul_ps(_mm256_loadu_ps(out + 8 * i), _mm256_set1_ps(up));
+        _mm256_storeu_ps(in + 8 * i, _mm256_mul_ps(before[i], _mm256_set1_ps(down)));
+    for (int i = 0; i < STRIP; i++)
+        acc[i] *= down;
+    _mm_setcsr(mode & ~(unsigned)_MM_ROUND_MASK);
+    code_step_scalar(ch, row, block, mask, in, acc);
     _mm_setcsr(mode);
+    for (int i = 0; i < STRIP; i++)
+        acc[i] *= up;
+}
+
+static void scale_all(const struct code_chain *ch, int exponent)
+{
+    __m256 by = _mm256_castsi256_ps(_mm256_set1_epi32((127 + exponent) << 23));
+    for (int i = 0; i < ch->count * STRIP; i += 8)
+        _mm256_storeu_ps(ch->acc + i, _mm256_mul_ps(_mm256_loadu_ps(ch->acc + i), by));
+}
+
+static void set_constants(struct constants *k, int shift)
+{
+    k->three = _mm256_set1_epi32(3);
+    k->one = _mm256_set1_epi32(1);
+    k->bias = _mm256_set1_epi32(254);
+    k->least_key = _mm256_set1_epi32(-120);
+    k->low = _mm256_set1_epi32(154);
+    k->high = _mm256_set1_epi32(254 + FRACTION);
+    k->c_bias = _mm256_set1_epi32(127);
+    k->subnormal = _mm256_set1_epi32(1 + shift);
+    k->floor_field = _mm256_set1_epi32(FLOOR_EXP + shift + 254);
+    k->up_bias = _mm256_set1_epi32(FRACTION + 254);
+    k->down_bias = _mm256_set1_epi32(254 - 127 + FRACTION);
+    k->fine = _mm256_set1_epi32(shift - 149 + 254 + FRACTION);
+}
+
+static inline __attribute__((always_inline)) void step_row(const struct constants *k, const struct code_chain *ch,
+                                                           const struct code_operands *o, int r, int block, int shift)
+{
+    const struct code_block *a = ch->block_of + (size_t)ch->row[r] * (size_t)(ch->rows->k / STRIP) + block;
+    const float *value = ch->rows->value + (size_t)ch->row[r] * (size_t)ch->rows->k + STRIP * block;
+    float *acc = ch->acc + r * STRIP;
+    if (a->state == CODE_ZERO)
+        return;
+    __m256 before[2] = {_mm256_loadu_ps(acc), _mm256_loadu_ps(acc + 8)}, c[2] = {before[0], before[1]};
+    unsigned bad = 0xffff;
+    if (__builtin_expect(a->state != CODE_SCALAR, 1)) {
+        __m256i key[2];
+        key_maximum(o, a, key);
+        bad = half_step(k, o, a, value, 0, key[0], &c[0], shift);
+        bad |= half_step(k, o, a, value, 1, key[1], &c[1], shift) << 8;
+    }
+    _mm256_storeu_ps(acc, c[0]);
+    _mm256_storeu_ps(acc + 8, c[1]);
+    if (__builtin_expect(bad, 0))
+        redo(ch, ch->row[r], block, bad, before, acc);
 }
 
 static inline __attribute__((always_inline)) void run(const struct code_chain *ch, int shift)
 {
     struct code_operands o;
-    union {
-        uint32_t u;
-        float f;
-    } up = {(uint32_t)(127 + shift) << 23}, down = {(uint32_t)(127 - shift) << 23};
-    int blocks = ch->rows->k / STRIP;
+    struct constants fixed;
+    const struct constants *k = &fixed;
+    set_constants(&fixed, shift);
+    __asm__("" : "+r"(k) : : "memory"); /* so that the constants stay in memory */
+    scale_all(ch, shift);
     for (int i = 0; i < ch->blocks; i++) {
-        int block = ch->block[i];
-        decode(ch->w, ch->strip, block, &o);
-        for (int r = 0; r < ch->count; r++) {
-            const struct code_block *a = ch->block_of + (size_t)ch->row[r] * (size_t)blocks + block;
-            const float *value = ch->rows->value + (size_t)ch->row[r] * (size_t)ch->rows->k + STRIP * block;
-            float *acc = ch->acc + r * STRIP;
-            if (a->state == CODE_ZERO)
-                continue;
-            __m256 c[2] = {_mm256_mul_ps(_mm256_loadu_ps(acc), _mm256_set1_ps(up.f)),
-                           _mm256_mul_ps(_mm256_loadu_ps(acc + 8), _mm256_set1_ps(up.f))};
-            __m256 before[2] = {c[0], c[1]};
-            unsigned bad = 0xffff;
-            if (__builtin_expect(a->state != CODE_SCALAR, 1)) {
-                __m256i key[2];
-                key_maximum(&o, a, key);
-                bad = half_step(&o, a, value, 0, key[0], &c[0], shift);
-                bad |= half_step(&o, a, value, 1, key[1], &c[1], shift) << 8;
-            }
-            if (__builtin_expect(bad, 0))
-                redo(ch, ch->row[r], block, bad, up.f, before, c);
-            _mm256_storeu_ps(acc, _mm256_mul_ps(c[0], _mm256_set1_ps(down.f)));
-            _mm256_storeu_ps(acc + 8, _mm256_mul_ps(c[1], _mm256_set1_ps(down.f)));
-        }
+        decode(ch->w, ch->strip, ch->block[i], &o);
+        for (int r = 0; r < ch->count; r++)
+            step_row(k, ch, &o, r, ch->block[i], shift);
     }
+    scale_all(ch, -shift);
 }
 
 void code_chain_avx2(const struct code_chain *c)
