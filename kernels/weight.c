@@ -343,7 +343,8 @@ int weight_pack(const struct weight_source *s, enum activation act, int decoded,
         w->global = l->format == WF_NVFP4 ? merged_global(s, act, sf) : 1;
         char *scales = at + (decoded ? cells * 2 : cells / 2);
         w->scales = scales;
-        pack_scales(s, act, w->k, sf * 128, scales);
+        w->scale_factor = sf * 128;
+        pack_scales(s, act, w->k, w->scale_factor, scales);
         at = scales + (size_t)w->n * (size_t)groups_of(w->k, w->group) * (size_t)scale_bytes(w->format);
         at += (64 - (uintptr_t)at % 64) % 64;
         uint16_t *codes = (uint16_t *)memory;

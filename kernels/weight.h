@@ -36,6 +36,7 @@ struct packed_weight {
     const uint16_t *column; /* channelwise u4b8: scale of a column, [n_used] */
     const uint16_t *bias;   /* [n_used] or NULL */
     float global;           /* NVFP4: g* of the contract, else 1 */
+    float scale_factor;     /* NVFP4: sf * 128 of the contract */
 };
 
 /* How vLLM pads odd shapes, spec model-numerics 5.2. group 0: channelwise. Plain weights are not padded by it. */
