@@ -202,17 +202,23 @@ static void count_rows(const struct view *oracle, const struct view *arm, int ro
     }
 }
 
+/* An oracle whose prefill contradicts its own decode is met by the same bits and their maximum. */
+static int is_prefill_answer(const struct prompt_judge *p, enum shape shape, const struct stream *s, int at)
+{
+    const struct view *oracle = oracle_view(p, shape);
+    return shape == SHAPE_PREFILL && row_equal(oracle, at, &s->view, at) &&
+           gap_of(oracle, at, s->ids[at], p->bits).nats == 0;
+}
+
 /* Teacher forcing: the arm's argmax at every position of the golden's own stream. */
 static int judge_forced(const struct prompt_judge *p, const struct stream *s, enum shape shape, struct err *e)
 {
     const struct golden_prompt *g = p->golden;
-    const struct view *oracle = oracle_view(p, shape);
     struct judgement *j = p->j;
     int rc = OK, unsound = 0, n = s->n < g->n ? s->n : g->n;
     for (int i = 0; i < n && rc == OK; i++) {
         j->forced++;
-        /* The same bits are the same answer, also where the oracle's prefill contradicts its own decode. */
-        if (s->ids[i] == g->ids[i] || row_equal(oracle, i, &s->view, i)) {
+        if (s->ids[i] == g->ids[i] || is_prefill_answer(p, shape, s, i)) {
             j->forced_equal++;
             continue;
         }
