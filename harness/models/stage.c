@@ -2,29 +2,26 @@
 
 #include "harness/base/mapped.h"
 
-#include <dirent.h>
 #include <errno.h>
+#include <ftw.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Stages are flat: files only. */
-static void remove_folder(const char *path)
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-    DIR *d = opendir(path);
-    char file[1200];
-    if (!d)
-        return;
-    for (struct dirent *x; (x = readdir(d));) {
-        snprintf(file, sizeof file, "%s/%s", path, x->d_name);
-        unlink(file); /* refuses "." and ".." */
-    }
-    closedir(d);
-    rmdir(path);
+    (void)st, (void)type, (void)at;
+    remove(path);
+    return 0;
 }
 
-static int make_parents(const char *path, struct err *e)
+void stage_remove(const char *path)
+{
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+int stage_parents(const char *path, struct err *e)
 {
     char part[800];
     snprintf(part, sizeof part, "%s", path);
@@ -52,10 +49,10 @@ int stage_open(const char *dst, struct stage *s, struct err *e)
     if (!lstat(s->final, &st))
         return FAIL(e, E_USAGE, "%s: exists already; nothing was written", s->final);
     snprintf(s->path, sizeof s->path, "%s.partial", s->final);
-    int rc = make_parents(s->path, e);
+    int rc = stage_parents(s->path, e);
     if (rc)
         return rc;
-    remove_folder(s->path);
+    stage_remove(s->path);
     if (mkdir(s->path, 0777)) {
         rc = FAIL(e, E_IO, "%s: %s", s->path, strerror(errno));
         s->path[0] = 0;
@@ -74,7 +71,7 @@ int stage_commit(struct stage *s, struct err *e)
 void stage_abandon(struct stage *s)
 {
     if (s->path[0])
-        remove_folder(s->path);
+        stage_remove(s->path);
     s->path[0] = 0;
 }
 

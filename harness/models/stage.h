@@ -13,6 +13,12 @@ int stage_open(const char *dst, struct stage *s, struct err *e);
 int stage_commit(struct stage *s, struct err *e);
 void stage_abandon(struct stage *s); /* removes the files; after a commit it does nothing */
 
+/* Makes the folders above PATH. */
+int stage_parents(const char *path, struct err *e);
+
+/* Removes a folder and what is in it; one that is not there is fine. */
+void stage_remove(const char *path);
+
 /* Byte copy into the stage under the same or another name. */
 int stage_copy(const struct stage *s, const char *from, const char *name, struct err *e);
 int stage_write(const struct stage *s, const char *name, const void *data, unsigned long bytes, struct err *e);
