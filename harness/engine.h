@@ -56,6 +56,9 @@ struct engine_open {
 
 struct engine;
 
+/* Sees the output of every op of every forward step, in order: bf16 [rows,cols]. Layer -1: not in a layer. */
+typedef void engine_tap(void *arg, int layer, const char *op, const uint16_t *data, int rows, int cols);
+
 struct engine_ops {
     const char *name, *summary;
     int needs_model;
@@ -66,6 +69,8 @@ struct engine_ops {
     void (*close)(struct engine *g); /* NULL is fine */
     /* answers[req->seqs], zeroed by the caller. slot < slots. */
     int (*answer)(struct engine *g, int slot, const struct engine_request *req, struct stream *answers, struct err *e);
+    /* Shows the ops of slot 0 to tap from now on. NULL: this engine cannot be looked into. */
+    int (*tap)(struct engine *g, engine_tap *tap, void *arg, struct err *e);
     /* Fills up to max counters, sums over all slots since open; returns how many there are. */
     int (*counters)(struct engine *g, struct counter *out, int max);
 };

@@ -183,6 +183,17 @@ static int counters(struct engine *base, struct counter *out, int max)
     return n;
 }
 
+static int tap(struct engine *base, engine_tap *show, void *arg, struct err *e)
+{
+    struct native_slot *s = &((struct native_engine *)base)->slot[0];
+    (void)e;
+    s->tap = show;
+    s->tap_arg = arg;
+    if (s->session)
+        native_session_tap(s->session, show, arg);
+    return OK;
+}
+
 ENGINE(native) = {
     .name = "native",
     .summary = "this project's own engine on the CPU, bit for bit what a GPU would give",
@@ -191,5 +202,6 @@ ENGINE(native) = {
     .open = open_engine,
     .close = close_engine,
     .answer = answer,
+    .tap = tap,
     .counters = counters,
 };

@@ -37,7 +37,10 @@ static int ready(struct native_slot *s, int sequences, int positions, struct err
     s->logits = malloc(64 * (size_t)c->vocab * sizeof *s->logits);
     if (!s->logits)
         return FAIL(e, E_NOMEM, "out of memory for logits");
-    return native_session_open(s->native, sequences, s->positions, s->team, &s->session, e);
+    if (native_session_open(s->native, sequences, s->positions, s->team, &s->session, e))
+        return e->code;
+    native_session_tap(s->session, s->tap, s->tap_arg);
+    return OK;
 }
 
 static int reserve(const struct engine_request *q, struct stream *a, int n, struct err *e)

@@ -10,6 +10,8 @@ struct native_slot {
     const struct native *native;
     struct native_session *session;
     struct team *team; /* owned by the adapter; NULL is fine */
+    native_tap *tap;   /* NULL is fine */
+    void *tap_arg;
     int sequences, positions;
     uint16_t *logits;            /* [64][vocab] */
     int64_t steps;               /* that the requests so far call for */

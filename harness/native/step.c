@@ -11,6 +11,19 @@ static void show(struct native_session *s, int layer, const char *op, const uint
         s->tap(s->tap_arg, layer, op, data, s->rows, cols);
 }
 
+/* Some columns of wider rows; copied only when somebody looks. */
+static void show_columns(struct native_session *s, int layer, const char *op, const uint16_t *data, int stride,
+                         int cols)
+{
+    uint16_t *copy = s->tap ? malloc((size_t)s->rows * (size_t)cols * sizeof *copy) : NULL;
+    if (!copy)
+        return;
+    for (int r = 0; r < s->rows; r++)
+        memcpy(copy + (size_t)r * (size_t)cols, data + (size_t)r * (size_t)stride, (size_t)cols * sizeof *copy);
+    show(s, layer, op, copy, cols);
+    free(copy);
+}
+
 static const struct mutation *mutation_of(const struct native *n)
 {
     return n->o.mutated ? &n->o.mutation : NULL;
@@ -206,7 +219,8 @@ static int attention(struct native_session *s, int layer, const struct segment *
         }
     op_rope(s->rows, c->heads, HEAD_DIM, q, width, s->position, s->n->rope);
     op_rope(s->rows, c->kv_heads, HEAD_DIM, k, width, s->position, s->n->rope);
-    show(s, layer, "rotary", s->qkv, width);
+    show_columns(s, layer, "rotary_q", q, width, c->heads * HEAD_DIM);
+    show_columns(s, layer, "rotary_k", k, width, c->kv_heads * HEAD_DIM);
     if (session_scratch(s, op_attention_scratch(0), e))
         return e->code;
     for (int i = 0, at = 0; i < segments; at += seg[i++].rows)
@@ -250,7 +264,7 @@ int native_step(struct native_session *s, const struct segment *seg, int segment
         rows += seg[i].rows;
     if (session_rows(s, rows, e) || embed(s, seg, segments, e))
         return e->code;
-    show(s, 0, "embed", s->x, h);
+    show(s, -1, "embed", s->x, h);
     for (int layer = 0; layer < m->config.layers; layer++) {
         const struct layer *l = &m->layer[layer];
         if (layer) {
@@ -268,7 +282,7 @@ int native_step(struct native_session *s, const struct segment *seg, int segment
             return e->code;
     }
     op_add_rmsnorm(hw, rows, h, s->x, s->residual, m->final_norm.data, eps, s->x);
-    show(s, m->config.layers, "final_norm", s->x, h);
+    show(s, -1, "final_norm", s->x, h);
     for (int i = 0; i < segments; i++)
         s->length[seg[i].sequence] += seg[i].rows;
     s->counts.steps++;
@@ -284,5 +298,9 @@ int native_logits(struct native_session *s, const int32_t *row, int n, uint16_t 
         memcpy(gathered + (size_t)i * h, s->x + (size_t)row[i] * h, h * sizeof *gathered);
     if (session_scratch(s, linear_scratch_bytes(w, n, team_members(s->team)), e))
         return e->code;
-    return linear_run(w, s->n->gpu.sm, n, gathered, (int)h, logits, w->n_used, s->scratch, s->team, e);
+    if (linear_run(w, s->n->gpu.sm, n, gathered, (int)h, logits, w->n_used, s->scratch, s->team, e))
+        return e->code;
+    if (s->tap)
+        s->tap(s->tap_arg, -1, "logits", logits, n, w->n_used);
+    return OK;
 }
