@@ -6,6 +6,8 @@
 
 /* Reads FILE.jsonl or FILE.jsonl.zst. Every field is checked; errors name file and line. Caller frees. */
 int golden_read(const char *path, struct golden **g, struct err *e);
+/* The same from memory; `name` stands for the file in messages. */
+int golden_parse(const char *text, size_t bytes, const char *name, struct golden **g, struct err *e);
 /* The canonical text: reading and writing a captured file gives the same bytes. Caller frees *text. */
 int golden_text(const struct golden *g, char **text, size_t *bytes, struct err *e);
 /* Writes by a temporary file and rename; ".zst" at the end compresses. */
@@ -17,5 +19,9 @@ int battery_write(const char *path, const struct battery *b, struct err *e);
 
 /* Whole file, decompressed when it ends in .zst; at most `limit` bytes come out. Caller frees *data. */
 int packed_read(const char *path, size_t limit, void **data, size_t *bytes, struct err *e);
+
+/* Writes through a temporary file and rename: the old file stays until the new one is complete. Compressed when the
+ * name ends in .zst. */
+int packed_write(const char *path, const void *data, size_t bytes, struct err *e);
 
 #endif

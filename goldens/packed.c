@@ -2,8 +2,12 @@
 #include "goldens/exchange.h"
 #include "harness/base/mapped.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <zstd.h>
 
 static int ends_with(const char *s, const char *tail)
@@ -84,5 +88,51 @@ int packed_read(const char *path, size_t limit, void **data, size_t *bytes, stru
         return e->code;
     int rc = ends_with(path, ".zst") ? inflate(path, &m, limit, data, bytes, e) : copy(path, &m, limit, data, bytes, e);
     mapped_close(&m);
+    return rc;
+}
+
+static int write_all(int fd, const char *data, size_t bytes)
+{
+    while (bytes) {
+        ssize_t n = write(fd, data, bytes);
+        if (n < 0 && errno != EINTR)
+            return 0;
+        if (n > 0) {
+            data += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return fsync(fd) == 0;
+}
+
+static int write_file(const char *path, const char *data, size_t bytes, struct err *e)
+{
+    char next[1040];
+    snprintf(next, sizeof next, "%.1000s.part", path);
+    int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return FAIL(e, E_IO, "%s: %s", next, strerror(errno));
+    int good = write_all(fd, data, bytes), saved = errno;
+    if (close(fd))
+        good = 0, saved = errno;
+    if (good && rename(next, path))
+        good = 0, saved = errno;
+    if (good)
+        return OK;
+    unlink(next);
+    return FAIL(e, E_IO, "%s: %s", path, strerror(saved));
+}
+
+int packed_write(const char *path, const void *data, size_t bytes, struct err *e)
+{
+    if (!ends_with(path, ".zst"))
+        return write_file(path, data, bytes, e);
+    size_t room = ZSTD_compressBound(bytes);
+    char *out = malloc(room);
+    if (!out)
+        return FAIL(e, E_NOMEM, "%s: out of memory", path);
+    size_t n = ZSTD_compress(out, room, data, bytes, 19);
+    int rc = ZSTD_isError(n) ? FAIL(e, E_IO, "%s: %s", path, ZSTD_getErrorName(n)) : write_file(path, out, n, e);
+    free(out);
     return rc;
 }

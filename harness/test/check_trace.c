@@ -48,7 +48,7 @@ static int against_trace(const char *model, const char *trace, char *const *word
     ck_assert_msg(op_trace_forced(path, &forced, &forceds, &e) == OK, "%s", e.text);
     ck_assert_msg(op_log_engine(g, prompt, prompts, forced, forceds, &ours, &e) == OK, "%s", e.text);
     static struct op_record first; /* diff points into the logs, which end here: keep the first difference's names */
-    int ops = op_log_compare(&recorded, &ours, diff, MAX_OPS);
+    int ops = op_log_compare(&ours, &recorded, diff, MAX_OPS);
     for (int i = 0; i < ops; i++)
         if (diff[i].differ) {
             first = *diff[i].a;
