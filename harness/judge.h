@@ -30,8 +30,8 @@ struct row_count {
     int rows, equal; /* compared; equal in every bit */
 };
 
-struct noise { /* the oracle's own, from the golden */
-    int batch_roots;
+struct noise {                          /* the oracle's own, from the golden */
+    int batch_roots;                    /* prompts at which some batch pass leaves the lone stream */
     double batch_ulp;                   /* widest gap at a root of a batch pass; 0 when there is none */
     int rows, rows_equal, argmax_equal; /* prefill view against decode view */
 };

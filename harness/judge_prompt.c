@@ -258,16 +258,18 @@ static int judge_forced_phases(const struct prompt_judge *p, int common, struct 
 /* The oracle against itself: where its batch passes leave the lone stream, and prefill against decode. */
 static void measure_noise(const struct golden_prompt *g, int bits, struct noise *n)
 {
+    int left = 0;
     for (int b = 0; b < g->batches; b++) {
         if (!g->batch[b].ids)
             continue;
         int at = first_difference(g->ids, g->n, g->batch[b].ids, g->batch[b].n);
         if (at == g->n && at == g->batch[b].n)
             continue;
-        n->batch_roots++;
+        left = 1;
         if (at < g->n && at < g->batch[b].n)
             n->batch_ulp = fmax(n->batch_ulp, gap_of(&g->decode, at, g->batch[b].ids[at], bits).ulps);
     }
+    n->batch_roots += left;
     for (int i = 0; i < g->decode.rows && i < g->prefill.rows; i++) {
         struct gap d = gap_of(&g->decode, i, -1, bits), f = gap_of(&g->prefill, i, g->ids[i], bits);
         n->rows++;

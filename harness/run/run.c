@@ -2,6 +2,7 @@
 
 #include "harness/run/ask.h"
 #include "harness/run/summary.h"
+#include "harness/run/witness.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,32 @@ static int judge_answers(struct running *r, const struct counter *counter, int c
     return rc;
 }
 
+/* Judges again with longer lists where a free run left the golden at an id that is not stored. */
+static int call_witness(struct running *r, const struct judgement *j, int *widened, struct err *e)
+{
+    int rc = OK;
+    *widened = 0;
+    for (int i = 0; r->o->witness && i < j->rows && rc == OK; i++) {
+        const struct verdict_row *row = &j->row[i];
+        int agreed = 0, outside = row->gap_nats != row->gap_nats && row->gap_bound_nats >= 0;
+        for (int k = 0; k < r->o->golden->prompts && outside && row->forced < 2 && rc == OK; k++)
+            if (!strcmp(r->o->golden->prompt[k].name, row->prompt))
+                rc = witness_widen(&r->o->golden->prompt[k], row->position, r->o->witness, &agreed, e);
+        *widened += agreed;
+    }
+    return rc;
+}
+
+static int judge_twice(struct running *r, const struct counter *counter, int counters, int resumed,
+                       struct run_result *out, struct err *e)
+{
+    int rc = judge_answers(r, counter, counters, resumed, &out->judgement, e);
+    if (rc || (rc = call_witness(r, &out->judgement, &out->widened, e)) || !out->widened)
+        return rc;
+    judgement_free(&out->judgement);
+    return judge_answers(r, counter, counters, resumed, &out->judgement, e);
+}
+
 static int finish(struct running *r, struct run_result *out, struct err *e)
 {
     const struct run_options *o = r->o;
@@ -111,7 +138,7 @@ static int finish(struct running *r, struct run_result *out, struct err *e)
         if (*r->job[i].missing)
             json_array_append_new(missing, json_string(r->job[i].missing));
     }
-    int rc = judge_answers(r, counter, counters, resumed, &out->judgement, e);
+    int rc = judge_twice(r, counter, counters, resumed, out, e);
     if (rc == OK)
         rc = verify_golden(o, &out->judgement, e);
     if (rc)
@@ -120,6 +147,9 @@ static int finish(struct running *r, struct run_result *out, struct err *e)
     out->run = r->run;
     out->status = run_verdict_exit_status(j->verdict, o->strict);
     out->summary = summary_make(o, j, r->run, counter, counters, resumed, missing);
+    if (out->summary && o->witness)
+        json_object_set_new(out->summary, "witness",
+                            json_pack("{s:s,s:i}", "arm", o->witness->arm, "widened", out->widened));
     rc = out->summary ? store_run_finish(o->store, r->run, j->row, j->rows, j->verdict, out->summary, e)
                       : FAIL(e, E_NOMEM, "out of memory for the summary");
 out:

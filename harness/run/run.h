@@ -10,10 +10,11 @@
 struct run_options {
     struct store *store;
     struct engine *engine;
-    const struct golden *golden;
+    struct golden *golden;     /* the witness may widen its lists in memory */
     const char *golden_sha256; /* as the store sealed it */
     const struct battery *battery;
     const struct model *model; /* NULL for engines that need none */
+    struct engine *witness;    /* NULL is fine: tells gaps of ids outside the golden's lists, see witness.h */
     const char *model_sha256;  /* "" without a model */
     const char *commit;        /* of assay, "" when unknown */
     const char *again;         /* the command that repeats this run, for the report */
@@ -25,6 +26,7 @@ struct run_options {
 struct run_result {
     int64_t run;
     struct judgement judgement;
+    int widened;     /* positions whose stored list the witness widened */
     json_t *summary; /* the object of `assay run --json` */
     int status;      /* exit status */
 };
