@@ -1,7 +1,8 @@
 /* replay - an engine that answers with what another arm or program has said
  *
- * replay:FILE[.zst] [batch=alone|0|1|2|...]. It judges the judge: recorded streams go through the same comparison as
- * live ones. It cannot be asked anything new: a forced run is answered only where the recorded ids are the forced ones.
+ * replay:FILE[.zst], replay:PIPE, replay:- [batch=alone|0|1|2|...]. It judges the judge: recorded streams go through
+ * the same comparison as live ones. It cannot be asked anything new: a forced run is answered only where the recorded
+ * ids are the forced ones.
  */
 #include "harness/engine.h"
 #include "harness/engines/replay_file.h"
@@ -69,7 +70,7 @@ static int open_replay(const struct engine_open *o, struct engine **out, struct 
     if (rc)
         goto out;
     snprintf(r->path, sizeof r->path, "%s", o->spec);
-    if ((rc = parse_flags(r, o, e)) || (rc = replay_read(r->path, &r->file, e)) || (rc = sha256_file(r->path, hash, e)))
+    if ((rc = parse_flags(r, o, e)) || (rc = replay_read(r->path, &r->file, hash, e)))
         goto out;
     r->engine.ops = &engine_replay;
     r->engine.slots = 1;

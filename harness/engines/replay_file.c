@@ -3,9 +3,11 @@
 #include "goldens/exchange.h"
 #include "harness/base/json.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define FILE_LIMIT ((size_t)1 << 30)
 
@@ -99,14 +101,56 @@ static int read_lines(const char *text, size_t bytes, const char *path, struct g
     return rc;
 }
 
-int replay_read(const char *path, struct golden **g, struct err *e)
+/* A pipe has no size; it is read until it ends. */
+static int read_pipe(FILE *f, const char *path, char **data, size_t *bytes, struct err *e)
 {
-    void *data;
+    char *text = NULL, chunk[65536];
+    size_t n = 0, got;
+    while ((got = fread(chunk, 1, sizeof chunk, f)) > 0) {
+        char *bigger = n + got > FILE_LIMIT ? NULL : realloc(text, n + got + 1);
+        if (!bigger) {
+            free(text);
+            return FAIL(e, E_NOMEM, "%s: more than memory or %zu bytes hold", path, FILE_LIMIT);
+        }
+        text = bigger;
+        memcpy(text + n, chunk, got);
+        n += got;
+    }
+    if (ferror(f)) {
+        free(text);
+        return FAIL(e, E_IO, "%s: %s", path, strerror(errno));
+    }
+    *data = text ? text : calloc(1, 1);
+    *bytes = n;
+    return *data ? OK : FAIL(e, E_NOMEM, "%s: out of memory", path);
+}
+
+static int read_any(const char *path, char **data, size_t *bytes, struct err *e)
+{
+    struct stat st;
+    if (!strcmp(path, "-"))
+        return read_pipe(stdin, "standard input", data, bytes, e);
+    if (stat(path, &st) || !S_ISFIFO(st.st_mode))
+        return packed_read(path, FILE_LIMIT, (void **)data, bytes, e);
+    FILE *f = fopen(path, "r");
+    if (!f)
+        return FAIL(e, E_IO, "%s: %s", path, strerror(errno));
+    int rc = read_pipe(f, path, data, bytes, e);
+    fclose(f);
+    return rc;
+}
+
+int replay_read(const char *path, struct golden **g, char sha256[SHA256_HEX_SIZE], struct err *e)
+{
+    char *data;
     size_t bytes;
-    int rc = packed_read(path, FILE_LIMIT, &data, &bytes, e);
+    uint8_t hash[SHA256_BYTES];
+    int rc = read_any(path, &data, &bytes, e);
     if (rc)
         return rc;
-    rc = is_golden(data, bytes) ? golden_read(path, g, e) : read_lines(data, bytes, path, g, e);
+    sha256_of(data, bytes, hash);
+    sha256_hex(hash, sha256);
+    rc = is_golden(data, bytes) ? golden_parse(data, bytes, path, g, e) : read_lines(data, bytes, path, g, e);
     free(data);
     return rc;
 }

@@ -4,8 +4,9 @@
 
 #include "harness/base/golden.h"
 
-/* Reads FILE[.zst]. Plain lines may also hold "prompt_ids" and "finish"; their prompts get `finish` -1 when it is not
- * said and prompts = -1 when the fed ids are not said. Caller frees with golden_free. */
-int replay_read(const char *path, struct golden **g, struct err *e);
+/* Reads FILE[.zst], a pipe, or standard input for "-". Plain lines may also hold "prompt_ids" and "finish"; their
+ * prompts get `finish` -1 when it is not said and prompts = -1 when the fed ids are not said. sha256: of the text.
+ * Caller frees with golden_free. */
+int replay_read(const char *path, struct golden **g, char sha256[SHA256_HEX_SIZE], struct err *e);
 
 #endif

@@ -11,7 +11,7 @@ struct run_options {
     struct store *store;
     struct engine *engine;
     struct golden *golden;     /* the witness may widen its lists in memory */
-    const char *golden_sha256; /* as the store sealed it */
+    const char *golden_sha256; /* as the store sealed it, verified when it was loaded */
     const struct battery *battery;
     const struct model *model; /* NULL for engines that need none */
     struct engine *witness;    /* NULL is fine: tells gaps of ids outside the golden's lists, see witness.h */
