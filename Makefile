@@ -21,6 +21,7 @@ LDFLAGS += $(ASAN)
 ROOMS   := $(wildcard harness kernels oracle goldens reports tools)
 SOURCES := $(filter-out %/test/%.c,$(sort $(shell find $(ROOMS) -name '*.c' -not -path '*/test/*' -not -path '*/examples/*')))
 MAIN    := tools/main.c
+SCHEMA  := $(BUILD)/gen/goldens_schema.c
 OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SOURCES)))
 CHECKS  := $(sort $(wildcard $(foreach r,$(ROOMS),$(r)/test/check_*.c)))
 CHECK_BINARIES := $(patsubst %.c,$(BUILD)/%,$(CHECKS))
@@ -36,7 +37,7 @@ SETS := command:command:tools/cmd_:tools/command.h \
         form:form:reports/form_:reports/form.h
 set_field = $(word $(2),$(subst :, ,$(1)))
 TABLES := $(foreach s,$(SETS),$(if $(wildcard $(call set_field,$(s),4)),$(BUILD)/gen/$(call set_field,$(s),1)_all.c))
-TABLE_OBJECTS := $(TABLES:.c=.o)
+TABLE_OBJECTS := $(TABLES:.c=.o) $(SCHEMA:.c=.o)
 
 # Instruction sets are compiled in every build and chosen at run time.
 $(BUILD)/kernels/cpu/%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
@@ -75,6 +76,11 @@ $(BUILD)/gen/$(call set_field,$(1),1)_all.c: FORCE
 endef
 $(foreach s,$(SETS),$(eval $(call TABLE_RULE,$(s))))
 FORCE:
+
+$(SCHEMA): goldens/schema.sql
+	@mkdir -p $(@D)
+	@{ echo 'extern const char goldens_schema_sql[]; const char goldens_schema_sql[] ='; \
+	   sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $<; echo ';'; } > $@
 
 $(CHECK_BINARIES): $(BUILD)/%: $(BUILD)/%.o $(CHECK_HELP) $(BUILD)/libassay.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(CHECK_HELP) $(BUILD)/libassay.a $(LIBS) $$(pkg-config --libs check)

@@ -221,50 +221,74 @@ int golden_parse(const char *text, size_t bytes, const char *name, struct golden
 }
 
 /* Row hashes beside FILE.jsonl[.zst]: FILE.decode.rows.sha256, the whole file's hash first, then one a row. */
-static int read_hashes(const char *path, struct golden *g, struct err *e)
+int golden_row_hashes(const char *path, uint8_t **rows, int *n, struct err *e)
 {
     char name[1024];
     const char *dot = strstr(path, ".jsonl");
-    void *data;
+    void *data = NULL;
     size_t bytes;
     struct err none = {0};
-    if (!dot)
-        return OK;
-    snprintf(name, sizeof name, "%.*s.decode.rows.sha256", (int)(dot - path), path);
-    if (packed_read(name, MAX_FILE, &data, &bytes, &none))
-        return none.code == E_MISSING ? OK : FAIL(e, none.code, "%s", none.text);
-    char *line = strchr(data, '\n');
-    int rc = OK, number = 2;
-    for (int p = 0; p < g->prompts && !rc; p++) {
-        struct view *v = &g->prompt[p].decode;
-        v->row_sha256 = calloc(v->rows ? (size_t)v->rows : 1, SHA256_BYTES);
-        if (!v->row_sha256)
-            rc = FAIL(e, E_NOMEM, "%s: out of memory", name);
-        for (int r = 0; r < v->rows && !rc; r++, number++) {
-            char hex[SHA256_HEX_SIZE];
-            snprintf(hex, sizeof hex, "%s", line ? line + 1 : "");
-            line = line ? strchr(line + 1, '\n') : NULL;
-            if (!line || !sha256_parse(hex, v->row_sha256 + (size_t)r * SHA256_BYTES))
-                rc = FAIL(e, E_INPUT, "%s:%d: no SHA-256 for row %d of %s", name, number, r, g->prompt[p].name);
-        }
+    *rows = NULL;
+    *n = 0;
+    snprintf(name, sizeof name, "%.*s.decode.rows.sha256", dot ? (int)(dot - path) : 0, path);
+    if (!dot || packed_read(name, MAX_FILE, &data, &bytes, &none))
+        return !dot || none.code == E_MISSING ? OK : FAIL(e, none.code, "%s", none.text);
+    int most = (int)(bytes / SHA256_HEX_SIZE), rc = OK;
+    *rows = calloc(most ? (size_t)most : 1, SHA256_BYTES);
+    if (!*rows)
+        rc = FAIL(e, E_NOMEM, "%s: out of memory", name);
+    for (int i = 0; i < most && !rc; i++) {
+        char *line = (char *)data + (size_t)i * SHA256_HEX_SIZE;
+        char end = line[SHA256_HEX_SIZE - 1];
+        line[SHA256_HEX_SIZE - 1] = 0;
+        uint8_t whole[SHA256_BYTES];
+        if (end != '\n' || !sha256_parse(line, i ? *rows + (size_t)(i - 1) * SHA256_BYTES : whole))
+            rc = FAIL(e, E_INPUT, "%s:%d: not a SHA-256 in lower-case hexadecimal", name, i + 1);
     }
-    if (!rc && line && line[1])
-        rc = FAIL(e, E_INPUT, "%s:%d: more rows than the golden has", name, number);
+    if (!rc && (!most || bytes % SHA256_HEX_SIZE))
+        rc = FAIL(e, E_INPUT, "%s: cut in the middle of a line", name);
     free(data);
-    return rc;
+    if (rc) {
+        free(*rows);
+        *rows = NULL;
+        return rc;
+    }
+    *n = most - 1;
+    return OK;
+}
+
+int golden_attach_hashes(struct golden *g, const uint8_t *rows, int n, const char *where, struct err *e)
+{
+    int at = 0;
+    for (int i = 0; rows && i < g->prompts; i++) {
+        struct view *v = &g->prompt[i].decode;
+        if (at + v->rows > n)
+            return FAIL(e, E_INPUT, "%s: %d row hashes are fewer than the golden's rows", where, n);
+        v->row_sha256 = malloc(v->rows ? (size_t)v->rows * SHA256_BYTES : 1);
+        if (!v->row_sha256)
+            return FAIL(e, E_NOMEM, "%s: out of memory", where);
+        memcpy(v->row_sha256, rows + (size_t)at * SHA256_BYTES, (size_t)v->rows * SHA256_BYTES);
+        at += v->rows;
+    }
+    return at == n || !rows ? OK : FAIL(e, E_INPUT, "%s: %d row hashes are more than the golden's rows", where, n);
 }
 
 int golden_read(const char *path, struct golden **g, struct err *e)
 {
     void *data;
     size_t bytes;
+    uint8_t *rows = NULL;
+    int n;
     if (packed_read(path, MAX_FILE, &data, &bytes, e))
         return e->code;
     int rc = golden_parse(data, bytes, path, g, e);
     free(data);
-    if (!rc && (rc = read_hashes(path, *g, e))) {
+    if (rc)
+        return rc;
+    if ((rc = golden_row_hashes(path, &rows, &n, e)) || (rc = golden_attach_hashes(*g, rows, n, path, e))) {
         golden_free(*g);
         *g = NULL;
     }
+    free(rows);
     return rc;
 }
