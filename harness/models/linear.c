@@ -242,6 +242,20 @@ static int refuse_parts(const struct owner *w, const char *prefix, struct err *e
     return OK;
 }
 
+/* Writers of GPTQ store a bias of zeros where the architecture has none; engines skip it, and so is it here. */
+static int take_bias(struct owner *w, const char *name, struct linear *l, struct err *e)
+{
+    int rc = take_plain(w, name, l->n, 0, &l->bias, e);
+    const uint8_t *p = l->bias.data;
+    if (rc || l->packing != PACK_GPTQ_K)
+        return rc;
+    for (size_t i = 0; i < l->bias.bytes; i++)
+        if (p[i])
+            return OK;
+    l->bias = (struct tensor){0};
+    return OK;
+}
+
 int take_linear(struct owner *w, const char *prefix, int n, int k, struct linear *l, struct err *e)
 {
     char plain[512], packed[512], gptq[512], bias[512];
@@ -265,6 +279,6 @@ int take_linear(struct owner *w, const char *prefix, int n, int k, struct linear
             rc = is_gptq ? take_gptq(w, prefix, l, e) : take_compressed(w, prefix, l, e);
     }
     if (rc == OK && checkpoint_has(&w->checkpoint, bias))
-        rc = take_plain(w, bias, n, 0, &l->bias, e);
+        rc = take_bias(w, bias, l, e);
     return rc;
 }

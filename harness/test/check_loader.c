@@ -49,6 +49,54 @@ static void edit_config(const char *name, const char *edit)
     json_decref(change);
 }
 
+/* One more space in the header of folder NAME: every tensor now lies at an odd place. */
+static void make_odd(const char *name)
+{
+    struct mapped m;
+    char path[300];
+    uint64_t header;
+    snprintf(path, sizeof path, "%s/model.safetensors", name);
+    ck_assert_int_eq(mapped_open(scratch(path), &m, NULL), OK);
+    char *file = malloc(m.bytes + 1);
+    memcpy(&header, m.data, 8);
+    memcpy(file, m.data, 8 + header);
+    file[8 + header] = ' ';
+    memcpy(file + 9 + header, (const char *)m.data + 8 + header, m.bytes - 8 - header);
+    header++;
+    memcpy(file, &header, 8);
+    scratch_write(path, file, m.bytes + 1);
+    free(file);
+    mapped_close(&m);
+}
+
+START_TEST(weights_at_odd_places_are_the_same_weights)
+{
+    static const struct {
+        enum weight_format format;
+        const char *even, *odd;
+    } made[] = {{WF_U4B8, "a", "A"}, {WF_NVFP4, "b", "B"}, {WF_MXFP4, "c", "C"}};
+    for (int i = 0; i < 3; i++) {
+        struct err e = {0};
+        quantised(made[i].even, made[i].format, 32);
+        make_odd("plain");
+        ck_assert_msg(convert_quantize(scratch("plain"), scratch(made[i].odd), made[i].format, 32, NULL, &e) == OK,
+                      "%s", e.text);
+        make_odd(made[i].odd);
+        struct model *a = opened(made[i].even), *b = opened(made[i].odd);
+        const struct linear *x = &a->layer[0].down, *y = &b->layer[0].down;
+        ck_assert_int_eq((uintptr_t)y->weight.data % 2, 1);
+        ck_assert_int_eq(memcmp(x->weight.data, y->weight.data, x->weight.bytes), 0);
+        ck_assert_int_eq(memcmp(x->scale.data, y->scale.data, x->scale.bytes), 0);
+        ck_assert(x->global_scale == y->global_scale);
+        model_close(a);
+        model_close(b);
+    }
+    small_model("f", DT_F32);
+    make_odd("f");
+    model_close(opened("f"));
+}
+END_TEST
+
 static const struct bad_config {
     const char *edit;
     int code;
@@ -380,6 +428,7 @@ int main(void)
                         (int)(sizeof bad_configs / sizeof *bad_configs));
     tcase_add_test(t, duplicate_keys_and_damage_in_config_are_refused);
     tcase_add_test(t, both_rotary_styles_and_both_homes_of_eos_are_read);
+    tcase_add_test(t, weights_at_odd_places_are_the_same_weights);
     tcase_add_test(t, fp16_and_fp32_weights_are_rounded_to_bf16);
     tcase_add_test(t, every_fp16_value_widens_exactly);
     tcase_add_test(t, rounding_to_bf16_ties_to_even_and_keeps_nan);
