@@ -1,0 +1,66 @@
+/* export - a golden out of the store, in the exchange format */
+#include "goldens/exchange.h"
+#include "goldens/store.h"
+#include "tools/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+extern const struct command command_export;
+
+static int export_golden(struct tool *t, char **words, int n, const char *out, struct err *e)
+{
+    struct store *s;
+    struct golden *g = NULL;
+    char sha256[SHA256_HEX_SIZE], *text;
+    size_t bytes;
+    if (store_open(t->store_path, &s, e))
+        return e->code;
+    int rc = store_import_shipped(s, t->data_dir, NULL, NULL, e);
+    if (!rc)
+        rc = store_golden_get(s, words[1], words[2], n > 3 ? words[3] : NULL, &g, sha256, e);
+    store_close(s);
+    if (rc)
+        return rc;
+    if (out) {
+        rc = golden_write(out, g, e);
+    } else if (!(rc = golden_text(g, &text, &bytes, e))) {
+        if (fwrite(text, 1, bytes, stdout) != bytes)
+            rc = FAIL(e, E_IO, "standard output: cannot write");
+        free(text);
+    }
+    if (!rc && out && !t->json)
+        printf("%s: golden %.12s (%s %s %s)\n", out, sha256, g->model, g->battery, g->arm);
+    else if (!rc && out)
+        printf("{\"golden\":\"%s\",\"file\":true}\n", sha256);
+    golden_free(g);
+    return rc;
+}
+
+static int run(struct tool *t, int argc, char **argv)
+{
+    const char *out = NULL;
+    const struct option_spec spec[] = {{"output", "FILE", &out}, {0}};
+    char *words[64];
+    int status, n = argc <= 64 ? tool_options(t, &command_export, argc, argv, spec, words, &status) : -1;
+    struct err e = {0};
+    if (n < 0)
+        return argc <= 64 ? status : 2;
+    if (n < 3 || n > 4 || strcmp(words[0], "golden"))
+        FAIL(&e, E_USAGE, "golden, a model and a battery are expected: export golden MODEL BATTERY [ARM]");
+    else
+        export_golden(t, words, n, out, &e);
+    return e.code ? tool_fail(t, "export", &e) : 0;
+}
+
+COMMAND(export) = {
+    .name = "export",
+    .summary = "a golden out of the store, in the exchange format",
+    .usage =
+        "usage: assay export golden MODEL BATTERY [ARM] [--output FILE.jsonl[.zst]]\n"
+        "\nWrites assay-golden/1 (to standard output without --output). Importing a file and exporting it again gives\n"
+        "the same text, byte for byte.\nOptions: --store FILE, --json.\n",
+    .order = 61,
+    .run = run,
+};

@@ -1,0 +1,143 @@
+/* import - goldens, batteries and other projects' golden folders into the store */
+#include "goldens/exchange.h"
+#include "goldens/store.h"
+#include "goldens/vllmcpp.h"
+#include "tools/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+extern const struct command command_import;
+
+static int print(const struct tool *t, json_t *o, const char *text)
+{
+    if (t->json) {
+        json_dumpf(o, stdout, JSON_COMPACT);
+        putchar('\n');
+    } else {
+        puts(text);
+    }
+    json_decref(o);
+    return OK;
+}
+
+static int import_golden(const struct tool *t, struct store *s, const char *path, const char *status, struct err *e)
+{
+    struct golden *g;
+    int64_t id;
+    char text[600];
+    int tokens = 0;
+    if (golden_read(path, &g, e))
+        return e->code;
+    for (int i = 0; i < g->prompts; i++)
+        tokens += g->prompt[i].n;
+    int rc = store_golden_put(s, g, status, &id, e);
+    if (!rc) {
+        snprintf(text, sizeof text, "golden %lld: model %s, battery %s, arm %s, %d prompts, %d tokens (%s)",
+                 (long long)id, g->model, g->battery, g->arm, g->prompts, tokens, status);
+        rc = print(t,
+                   json_pack("{s:I,s:s,s:s,s:s,s:i,s:i,s:s}", "golden", (json_int_t)id, "model", g->model, "battery",
+                             g->battery, "arm", g->arm, "prompts", g->prompts, "tokens", tokens, "status", status),
+                   text);
+    }
+    golden_free(g);
+    return rc;
+}
+
+static int import_battery(const struct tool *t, struct store *s, const char *path, struct err *e)
+{
+    struct battery *b;
+    char text[300];
+    if (battery_read(path, &b, e))
+        return e->code;
+    int rc = store_battery_put(s, b, e);
+    snprintf(text, sizeof text, "battery %s: %d prompts, up to %d tokens each", b->name, b->prompts, b->max_new_tokens);
+    if (!rc)
+        rc = print(t,
+                   json_pack("{s:s,s:i,s:i,s:s}", "battery", b->name, "prompts", b->prompts, "max_new_tokens",
+                             b->max_new_tokens, "sha256", b->sha256),
+                   text);
+    battery_free(b);
+    return rc;
+}
+
+static void print_folder(const struct vllmcpp *v, const char *folder, const json_t *report)
+{
+    size_t i;
+    json_t *line;
+    printf("%s: %d prompts x %d tokens, %d runs, %d multi-valued cells\n", folder, v->prompts, v->tokens, v->runs,
+           v->multi_valued);
+    printf("strict prompts %d/%d, divergent positions %d, roots %d, gaps at the roots (milli-nats):", v->strict_prompts,
+           v->prompts, v->divergent, v->roots);
+    for (int r = 0; r < v->roots; r++)
+        printf("%s %d", r ? "," : "", v->root[r].gap_mnats);
+    printf("\n");
+    json_array_foreach(json_object_get(report, "hidden_by_milli_nats"), i, line)
+        printf("hidden: %s\n", json_string_value(line));
+}
+
+static int import_folder(const struct tool *t, struct store *s, const char *folder, const char *variant, struct err *e)
+{
+    struct vllmcpp v;
+    int64_t id = 0;
+    if (vllmcpp_read(folder, variant, &v, e))
+        return e->code;
+    int rc = store_golden_put(s, v.golden, "active", &id, e);
+    if (!rc) {
+        json_t *report = vllmcpp_json(&v);
+        json_object_set_new(report, "golden", json_integer(id));
+        if (t->json) {
+            json_dumpf(report, stdout, JSON_COMPACT);
+            putchar('\n');
+        } else {
+            print_folder(&v, folder, report);
+        }
+        json_decref(report);
+    }
+    vllmcpp_free(&v);
+    return rc;
+}
+
+static int run(struct tool *t, int argc, char **argv)
+{
+    const char *variant = "", *status = "active";
+    const struct option_spec spec[] = {{"variant", "V", &variant}, {"status", "S", &status}, {0}};
+    char *words[64];
+    int exit_status, n = argc <= 64 ? tool_options(t, &command_import, argc, argv, spec, words, &exit_status) : -1;
+    struct err e = {0};
+    struct store *s = NULL;
+    char suffix[64] = "";
+    if (n < 0)
+        return argc <= 64 ? exit_status : 2;
+    if (n != 2) {
+        FAIL(&e, E_USAGE, "a kind and a path are expected: import golden|battery|vllmcpp PATH");
+        return tool_fail(t, "import", &e);
+    }
+    if (*variant)
+        snprintf(suffix, sizeof suffix, "_%s", variant);
+    int rc = store_open(t->store_path, &s, &e);
+    if (!rc && !strcmp(words[0], "golden"))
+        rc = import_golden(t, s, words[1], status, &e);
+    else if (!rc && !strcmp(words[0], "battery"))
+        rc = import_battery(t, s, words[1], &e);
+    else if (!rc && !strcmp(words[0], "vllmcpp"))
+        rc = import_folder(t, s, words[1], suffix, &e);
+    else if (!rc)
+        rc = FAIL(&e, E_USAGE, "no kind \"%s\"; there are golden, battery and vllmcpp", words[0]);
+    store_close(s);
+    return rc ? tool_fail(t, "import", &e) : 0;
+}
+
+COMMAND(import) = {
+    .name = "import",
+    .summary = "goldens, batteries and other projects' golden folders into the store",
+    .usage =
+        "usage: assay import golden FILE.jsonl[.zst] [--status active|pending|negative]\n"
+        "       assay import battery FILE.json\n"
+        "       assay import vllmcpp FOLDER [--variant metal]\n"
+        "\nA golden is checked field by field, sealed by the SHA-256 of its canonical text and entered in the ledger.\n"
+        "A vllm.cpp folder also prints its recount, and where integer milli-nats hide the truth.\n"
+        "Options: --store FILE, --json.\n",
+    .order = 60,
+    .run = run,
+};
