@@ -142,7 +142,7 @@ static void sum_up(const struct judge_input *in, struct judgement *j)
     else if (j->cascades_unjudged && !in->recording)
         decide(j, RV_NO_EVIDENCE, "%d positions after a root could not be judged: no forced run", j->cascades_unjudged);
     else if (differences)
-        decide(j, RV_PASS_BY_RAZOR, "%d differences, all benign by the razor", differences);
+        decide(j, RV_PASS_BY_RAZOR, "%d difference%s, benign by the razor", differences, differences == 1 ? "" : "s");
     else if (j->tokens_equal == j->tokens && j->prompts_exact == j->prompts)
         decide(j, RV_PASS, "every position equal");
     else

@@ -211,7 +211,7 @@ static int is_prefill_answer(const struct prompt_judge *p, enum shape shape, con
 }
 
 /* Teacher forcing: the arm's argmax at every position of the golden's own stream. */
-static int judge_forced(const struct prompt_judge *p, const struct stream *s, enum shape shape, struct err *e)
+static int judge_forced(const struct prompt_judge *p, const struct stream *s, enum shape shape, int root, struct err *e)
 {
     const struct golden_prompt *g = p->golden;
     struct judgement *j = p->j;
@@ -222,9 +222,13 @@ static int judge_forced(const struct prompt_judge *p, const struct stream *s, en
             j->forced_equal++;
             continue;
         }
+        int before = j->unresolved;
         struct verdict_row r = weigh(p, shape, i, s->ids[i]);
         widen(&j->forced_worst_nats, &j->forced_worst_ulp, &r);
-        rc = add_row(j, &r, e);
+        if (shape == SHAPE_DECODE && i == root && p->answer->free->ids[i] == s->ids[i])
+            j->unresolved = before; /* the free run's root again: the same prefix, the same shape, the same id */
+        else
+            rc = add_row(j, &r, e);
     }
     return rc ? rc : judge_soundness(p, s, n, shape, &unsound, e);
 }
@@ -238,7 +242,7 @@ static int judge_forced_phases(const struct prompt_judge *p, int common, struct 
     if (decode) {
         j->judged += decode->n > on_prefix ? (decode->n < g->n ? decode->n : g->n) - on_prefix : 0;
         count_rows(&g->decode, &decode->view, decode->n, &j->decode);
-        rc = judge_forced(p, decode, SHAPE_DECODE, e);
+        rc = judge_forced(p, decode, SHAPE_DECODE, common < free_run->n ? common : -1, e);
     } else {
         /* Until the first difference the free run stands on the golden's prefix: its rows are the decode-shaped rows.
          */
@@ -250,7 +254,7 @@ static int judge_forced_phases(const struct prompt_judge *p, int common, struct 
     }
     if (prefill && rc == OK) {
         count_rows(&g->prefill, &prefill->view, prefill->n, &j->prefill);
-        rc = judge_forced(p, prefill, SHAPE_PREFILL, e);
+        rc = judge_forced(p, prefill, SHAPE_PREFILL, -1, e);
     }
     return rc;
 }
