@@ -5,6 +5,7 @@
 #include "harness/base/err.h"
 
 struct model;
+struct store;
 
 struct tool {
     char data_dir[512];   /* shipped batteries, goldens, models, tables: the checkout, or PREFIX/share/assay */
@@ -36,6 +37,9 @@ void tool_progress(const struct tool *t, const char *label, long done, long tota
 
 /* --model NAME: a folder, a shipped or a fetched model. Caller closes. E_MISSING lists what there is. */
 int tool_model(const struct tool *t, const char *name, struct model **m, struct err *e);
+
+/* Opens the store and brings in the shipped goldens and batteries that it does not hold yet. Caller closes. */
+int tool_store(const struct tool *t, struct store **s, struct err *e);
 
 /* Option parsing shared by the verbs; see tools/options.c. */
 struct option_spec {

@@ -1,0 +1,73 @@
+#include "tools/session.h"
+
+#include "goldens/exchange.h"
+#include "harness/models/load.h"
+
+#include <string.h>
+
+int session_battery(struct store *store, const char *name, struct battery **b, struct err *e)
+{
+    size_t n = strlen(name);
+    if (n > 5 && !strcmp(name + n - 5, ".json"))
+        return battery_read(name, b, e);
+    return store_battery_get(store, name, b, e);
+}
+
+/* A record needs no weights: its model may be a name alone. */
+static int open_model(const struct tool *t, const struct session_spec *spec, struct session *s, const char **name,
+                      struct err *e)
+{
+    const struct engine_ops *ops = engine_find(spec->engine);
+    const char *slash = strrchr(spec->model, '/');
+    *name = slash && slash[1] ? slash + 1 : spec->model;
+    if (ops && !ops->needs_model && !spec->witness)
+        return OK;
+    int rc = tool_model(t, spec->model, &s->model, e);
+    if (rc)
+        return rc;
+    model_identity(s->model, s->model_sha256);
+    *name = s->model->name;
+    return OK;
+}
+
+/* A witness for another model's golden would be no witness. */
+static int open_witness(const struct tool *t, const struct session_spec *spec, struct session *s, struct err *e)
+{
+    char why[384];
+    if (!model_matches(s->golden, s->model, why, sizeof why))
+        return FAIL(e, E_MISSING, "--witness %s: %s", spec->witness, why);
+    int rc = engine_open_spec(spec->witness, NULL, 0, s->model, t->data_dir, spec->threads, &s->witness, e);
+    if (rc == OK && !s->witness->has_logits)
+        rc = FAIL(e, E_USAGE, "--witness %s: it has no logits to tell", spec->witness);
+    return rc;
+}
+
+int session_open(const struct tool *t, struct store *store, const struct session_spec *spec, struct session *s,
+                 struct err *e)
+{
+    const char *model = NULL;
+    int rc;
+    memset(s, 0, sizeof *s);
+    s->store = store;
+    /* The engine's name is checked first: a typing error is told at once. */
+    if (!engine_find(spec->engine))
+        return engine_open_spec(spec->engine, spec->flag, spec->flags, NULL, t->data_dir, 0, &s->engine, e);
+    if ((rc = open_model(t, spec, s, &model, e)) || (rc = session_battery(store, spec->battery, &s->battery, e)) ||
+        (rc = store_golden_get(store, model, s->battery->name, spec->golden, &s->golden, s->golden_sha256, e)) ||
+        (rc = store_golden_verify(store, s->golden_sha256, e)))
+        return rc;
+    rc = engine_open_spec(spec->engine, spec->flag, spec->flags, s->model, t->data_dir, spec->threads, &s->engine, e);
+    return rc || !spec->witness ? rc : open_witness(t, spec, s, e);
+}
+
+void session_close(struct session *s)
+{
+    if (s->engine)
+        s->engine->ops->close(s->engine);
+    if (s->witness)
+        s->witness->ops->close(s->witness);
+    golden_free(s->golden);
+    battery_free(s->battery);
+    model_close(s->model);
+    memset(s, 0, sizeof *s);
+}
