@@ -39,19 +39,20 @@ static void open_extract(struct safetensors *s)
     ck_assert_msg(safetensors_open(scratch("extract"), s, &e) == OK, "%s", e.text);
 }
 
-/* A bf16 folder "src" with one layer whose projections are those of layer 2 of the dense model in the extract. */
+/* A bf16 folder "src" with one layer: the attention of layer 2 of the dense model, and as its MLP the third expert of
+ * layer 1 of the other. */
 static void one_layer_model(const struct safetensors *x, const struct model *like)
 {
+    static const char *const prefix[][2] = {{"model.layers.2.", "model.layers.0."},
+                                            {"model.layers.1.mlp.experts.3.", "model.layers.0.mlp."}};
     struct tensor_list l = {0};
-    const char *prefix = "model.layers.2.";
     char name[256];
     int linears = 0;
     for (int i = 0; i < x->tensors; i++) {
         struct tensor t = x->tensor[i];
+        const char *const *p = prefix[strncmp(t.name, prefix[0][0], strlen(prefix[0][0])) != 0];
         void *data;
-        if (strncmp(t.name, prefix, strlen(prefix)))
-            continue;
-        snprintf(name, sizeof name, "model.layers.0.%s", t.name + strlen(prefix));
+        snprintf(name, sizeof name, "%s%s", p[1], t.name + strlen(p[0]));
         ck_assert_int_eq(tensor_list_new(&l, name, t.dtype, t.shape[0], t.rank > 1 ? t.shape[1] : 0, &data, NULL), OK);
         memcpy(data, t.data, t.bytes);
         linears += t.rank > 1;
@@ -63,6 +64,7 @@ static void one_layer_model(const struct safetensors *x, const struct model *lik
     tensor_list_free(&l);
     json_t *o = json_load_file("harness/test/data/tiny-dense-bf16.config.json", 0, NULL);
     json_object_set_new(o, "num_hidden_layers", json_integer(1));
+    json_object_set_new(o, "intermediate_size", json_integer(256));
     ck_assert_int_eq(json_dump_file(o, scratch("src/config.json"), 0), 0);
     json_decref(o);
 }
@@ -76,13 +78,15 @@ static void same_linear(const struct linear *a, const struct linear *b)
     ck_assert_int_eq(memcmp(&a->global_scale, &b->global_scale, sizeof a->global_scale), 0);
 }
 
-START_TEST(a_dense_layer_quantises_to_the_shipped_bytes)
+START_TEST(a_folder_quantises_to_the_shipped_bytes)
 {
     char folder[128];
     struct safetensors x;
     struct err e = {0};
     snprintf(folder, sizeof folder, "batteries/models/tiny-dense-%s", formats[_i].name);
     struct model *want = opened(folder);
+    snprintf(folder, sizeof folder, "batteries/models/tiny-moe-%s", formats[_i].name);
+    struct model *moe = opened(folder);
     open_extract(&x);
     small_model("src", DT_BF16);
     one_layer_model(&x, want);
@@ -96,12 +100,13 @@ START_TEST(a_dense_layer_quantises_to_the_shipped_bytes)
     same_linear(&a->k, &b->k);
     same_linear(&a->v, &b->v);
     same_linear(&a->o, &b->o);
-    same_linear(&a->gate, &b->gate);
-    same_linear(&a->up, &b->up);
-    same_linear(&a->down, &b->down);
+    same_linear(&a->gate, &moe->layer[1].experts[3].gate);
+    same_linear(&a->up, &moe->layer[1].experts[3].up);
+    same_linear(&a->down, &moe->layer[1].experts[3].down);
     ck_assert_int_eq(memcmp(got->embed.data, want->embed.data, want->embed.bytes), 0);
     model_close(got);
     safetensors_close(&x);
+    model_close(moe);
     model_close(want);
 }
 END_TEST
@@ -278,7 +283,7 @@ int main(void)
     TCase *t = tcase_create("weights");
     tcase_add_checked_fixture(t, scratch_setup, scratch_teardown);
     tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, a_dense_layer_quantises_to_the_shipped_bytes, 0, 3);
+    tcase_add_loop_test(t, a_folder_quantises_to_the_shipped_bytes, 0, 3);
     tcase_add_loop_test(t, an_expert_quantises_to_the_shipped_bytes, 0, 3);
     tcase_add_loop_test(t, the_configuration_is_the_shipped_text, 0, 3);
     tcase_add_test(t, numbers_and_text_are_written_as_python_writes_them);
