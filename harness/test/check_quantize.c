@@ -223,6 +223,33 @@ START_TEST(ties_go_to_the_even_code_and_zero_keeps_its_sign)
 }
 END_TEST
 
+static double e4m3(int code)
+{
+    return code < 8 ? ldexp(code, -9) : ldexp(8 + code % 8, code / 8 - 10);
+}
+
+/* The scale of a group whose largest weight is 6 * s, with divisor 1. */
+static uint8_t scale_of(double s)
+{
+    uint16_t w[16] = {bf16_of_float((float)(6 * s))};
+    uint8_t codes[8], scale;
+    ck_assert((double)float_of_bf16(w[0]) == 6 * s);
+    quantize_nvfp4(w, 1, 16, 1, codes, &scale);
+    return scale;
+}
+
+START_TEST(every_e4m3_scale_and_every_tie_between_two_is_right)
+{
+    for (int code = 0; code < 0x7e; code++) {
+        ck_assert_uint_eq(scale_of(e4m3(code)), (unsigned)code);
+        ck_assert_uint_eq(scale_of((e4m3(code) + e4m3(code + 1)) / 2), (unsigned)(code + code % 2));
+    }
+    ck_assert_uint_eq(scale_of(448), 0x7e);
+    ck_assert_uint_eq(scale_of(472), 0x7e);
+    ck_assert_uint_eq(scale_of(4096), 0x7e);
+}
+END_TEST
+
 START_TEST(a_group_of_zeros_gives_finite_scales)
 {
     uint16_t w[128] = {0}, half = 0xffff;
@@ -288,6 +315,7 @@ int main(void)
     tcase_add_loop_test(t, the_configuration_is_the_shipped_text, 0, 3);
     tcase_add_test(t, numbers_and_text_are_written_as_python_writes_them);
     tcase_add_test(t, ties_go_to_the_even_code_and_zero_keeps_its_sign);
+    tcase_add_test(t, every_e4m3_scale_and_every_tie_between_two_is_right);
     tcase_add_test(t, a_group_of_zeros_gives_finite_scales);
     tcase_add_test(t, weights_that_are_not_finite_are_refused_and_nothing_is_left);
     tcase_add_test(t, what_cannot_be_quantised_is_said);
