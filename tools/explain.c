@@ -96,7 +96,9 @@ int explain_load(struct store *s, int64_t run, const char *prompt, int prefill, 
 static void print_cell(FILE *f, const struct view *v, int row, int line, const struct token_text *tok)
 {
     char buf[96] = "", shown[24] = "";
-    if (!v || row >= v->rows || line >= v->top_k || v->top_ids[row * v->top_k + line] < 0) {
+    if (!v)
+        return;
+    if (row >= v->rows || line >= v->top_k || v->top_ids[row * v->top_k + line] < 0) {
         fprintf(f, "  %-44s", "");
         return;
     }

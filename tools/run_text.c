@@ -1,5 +1,7 @@
 #include "tools/run_text.h"
 
+#include "harness/base/verdict.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +81,23 @@ void run_text_row(FILE *f, const char *battery, const json_t *row, const struct 
     fputc('\n', f);
 }
 
+/* Rows of one kind, `left` at most (-1: all); returns what is left. */
+static int print_kind(FILE *f, const json_t *o, const json_t *list, int benign, int left, const struct token_text *tok)
+{
+    size_t i;
+    json_t *row;
+    json_array_foreach((json_t *)list, i, row)
+    {
+        if (!left || verdict_is_benign(verdict_by_name(str(row, "verdict"))) != benign)
+            continue;
+        fputs("  ", f);
+        run_text_row(f, str(o, "battery"), row, tok);
+        left -= left > 0;
+    }
+    return left;
+}
+
+/* What fails comes first, so that a shortened list never hides it. */
 static void print_rows(FILE *f, const json_t *o, const char *title, const json_t *list, int shown,
                        const struct token_text *tok)
 {
@@ -86,10 +105,8 @@ static void print_rows(FILE *f, const json_t *o, const char *title, const json_t
     if (!n)
         return;
     fprintf(f, "\n%s (%zu)\n", title, n);
-    for (size_t i = 0; i < n && (!shown || i < (size_t)shown); i++) {
-        fputs("  ", f);
-        run_text_row(f, str(o, "battery"), json_array_get(list, i), tok);
-    }
+    int left = print_kind(f, o, list, 0, shown ? shown : -1, tok);
+    print_kind(f, o, list, 1, left, tok);
     if (shown && n > (size_t)shown)
         fprintf(f, "  and %zu more: assay show %ld --all\n", n - (size_t)shown, num(o, "run"));
 }
