@@ -124,6 +124,16 @@ static int benign_differences(const struct judgement *j)
     return n;
 }
 
+/* Ids decide; rows that differ behind equal ids are said aloud. */
+static void pass(struct judgement *j)
+{
+    int rows = j->decode.rows + j->prefill.rows, differ = rows - j->decode.equal - j->prefill.equal;
+    if (differ)
+        decide(j, RV_PASS, "every position equal, though %d of %d logits rows differ in some bit", differ, rows);
+    else
+        decide(j, RV_PASS, "every position equal%s", rows ? ", every logits row in every bit" : "");
+}
+
 /* Everything that was found; what was not there comes after what failed, and before what passed. */
 static void sum_up(const struct judge_input *in, struct judgement *j)
 {
@@ -144,7 +154,7 @@ static void sum_up(const struct judge_input *in, struct judgement *j)
     else if (differences)
         decide(j, RV_PASS_BY_RAZOR, "%d difference%s, benign by the razor", differences, differences == 1 ? "" : "s");
     else if (j->tokens_equal == j->tokens && j->prompts_exact == j->prompts)
-        decide(j, RV_PASS, "every position equal");
+        pass(j);
     else
         decide(j, RV_NO_EVIDENCE, "%d of %d tokens equal, and no verdict says why", j->tokens_equal, j->tokens);
 }

@@ -210,27 +210,44 @@ static int is_prefill_answer(const struct prompt_judge *p, enum shape shape, con
            gap_of(oracle, at, s->ids[at], p->bits).nats == 0;
 }
 
+/* Is this the free run's root again: the same prefix, the same shape, the same id? */
+static int is_known_root(const struct prompt_judge *p, enum shape shape, int at, int root, int32_t id)
+{
+    return shape == SHAPE_DECODE && at == root && p->answer->free->ids[at] == id;
+}
+
+static int judge_forced_at(const struct prompt_judge *p, const struct stream *s, enum shape shape, int at, int root,
+                           struct err *e)
+{
+    struct judgement *j = p->j;
+    int32_t want = p->golden->ids[at], have = s->ids[at];
+    if (!rows_are_sound(oracle_view(p, shape), &s->view, at)) {
+        struct verdict_row r = blank(p, shape, at, V_NON_FINITE);
+        r.golden_id = want;
+        r.arm_id = have;
+        return add_row(j, &r, e);
+    }
+    if (want == have || is_prefill_answer(p, shape, s, at)) {
+        j->forced_equal++;
+        return OK;
+    }
+    int unresolved = j->unresolved;
+    struct verdict_row r = weigh(p, shape, at, have);
+    widen(&j->forced_worst_nats, &j->forced_worst_ulp, &r);
+    if (!is_known_root(p, shape, at, root, have))
+        return add_row(j, &r, e);
+    j->unresolved = unresolved;
+    return OK;
+}
+
 /* Teacher forcing: the arm's argmax at every position of the golden's own stream. */
 static int judge_forced(const struct prompt_judge *p, const struct stream *s, enum shape shape, int root, struct err *e)
 {
-    const struct golden_prompt *g = p->golden;
-    struct judgement *j = p->j;
-    int rc = OK, unsound = 0, n = s->n < g->n ? s->n : g->n;
-    for (int i = 0; i < n && rc == OK; i++) {
-        j->forced++;
-        if (s->ids[i] == g->ids[i] || is_prefill_answer(p, shape, s, i)) {
-            j->forced_equal++;
-            continue;
-        }
-        int before = j->unresolved;
-        struct verdict_row r = weigh(p, shape, i, s->ids[i]);
-        widen(&j->forced_worst_nats, &j->forced_worst_ulp, &r);
-        if (shape == SHAPE_DECODE && i == root && p->answer->free->ids[i] == s->ids[i])
-            j->unresolved = before; /* the free run's root again: the same prefix, the same shape, the same id */
-        else
-            rc = add_row(j, &r, e);
-    }
-    return rc ? rc : judge_soundness(p, s, n, shape, &unsound, e);
+    int rc = OK, n = s->n < p->golden->n ? s->n : p->golden->n;
+    p->j->forced += n;
+    for (int i = 0; i < n && rc == OK; i++)
+        rc = judge_forced_at(p, s, shape, i, root, e);
+    return rc;
 }
 
 static int judge_forced_phases(const struct prompt_judge *p, int common, struct err *e)

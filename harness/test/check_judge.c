@@ -81,6 +81,7 @@ START_TEST(equal_ids_with_another_row_pass_and_say_so)
     *toy_value(&free_run[1].view, 2, 3) = 14.1875f;
     ck_assert_int_eq(judged(), RV_PASS);
     ck_assert_int_eq(j.decode.equal, PROMPTS * TOKENS - 1);
+    ck_assert_str_eq(j.why, "every position equal, though 1 of 16 logits rows differ in some bit");
 }
 END_TEST
 
@@ -244,6 +245,16 @@ START_TEST(nan_in_a_forced_row_is_non_finite)
 }
 END_TEST
 
+START_TEST(a_position_has_one_verdict_though_its_row_is_nan_and_its_id_differs)
+{
+    prefill[1].ids[3] = 4000;
+    *toy_value(&prefill[1].view, 3, 0) = NAN;
+    ck_assert_int_eq(judged(), RV_FAIL);
+    ck_assert_int_eq(j.rows, 1);
+    ck_assert_int_eq(j.row[0].verdict, V_NON_FINITE);
+}
+END_TEST
+
 START_TEST(engines_without_logits_are_judged_by_ids_alone)
 {
     for (int i = 0; i < PROMPTS; i++) {
@@ -394,6 +405,7 @@ int main(void)
                                          nan_in_the_oracles_row_equals_only_the_same_bits,
                                          nan_at_a_root_is_non_finite_not_a_tie,
                                          nan_in_a_forced_row_is_non_finite,
+                                         a_position_has_one_verdict_though_its_row_is_nan_and_its_id_differs,
                                          engines_without_logits_are_judged_by_ids_alone,
                                          a_golden_without_rows_cannot_excuse_a_difference,
                                          other_weights_are_no_evidence_with_the_name_of_the_file,
