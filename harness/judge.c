@@ -124,6 +124,17 @@ static int benign_differences(const struct judgement *j)
     return n;
 }
 
+static void fail(struct judgement *j, const struct verdict_row *r)
+{
+    static const char *const shape[] = {"", " (forced decode)", " (forced prefill)"};
+    char gap[128] = "";
+    if (r->gap_bound_nats >= 0)
+        snprintf(gap, sizeof gap, ", gap %s%.6g nat (razor %.6g)", r->gap_nats >= 0 ? "" : ">= ", r->gap_bound_nats,
+                 r->razor_nats);
+    decide(j, RV_FAIL, "%s token %d%s: %s: got %d, oracle %d%s", r->prompt, r->position, shape[r->forced],
+           verdict_name(r->verdict), r->arm_id, r->golden_id, gap);
+}
+
 /* Ids decide; rows that differ behind equal ids are said aloud. */
 static void pass(struct judgement *j)
 {
@@ -140,8 +151,7 @@ static void sum_up(const struct judge_input *in, struct judgement *j)
     const struct verdict_row *bad = first_that_fails(j);
     int differences = benign_differences(j);
     if (bad)
-        decide(j, RV_FAIL, "%s position %d: %s: %s", bad->prompt, bad->position, verdict_name(bad->verdict),
-               verdict_text(bad->verdict));
+        fail(j, bad);
     else if (!j->prompts)
         decide(j, RV_NO_EVIDENCE, "battery %s has no prompts", in->battery->name);
     else if (j->prompts_missing)

@@ -104,7 +104,7 @@ static int run_one(const struct tool *t, struct store *store, int model, int bat
                             .battery = s.battery,
                             .model = s.model,
                             .model_sha256 = s.model_sha256,
-                            .commit = "",
+                            .commit = s.build,
                             .again = again};
     if (rc == OK && (rc = run_battery(&o, &result, e)) == OK) {
         *summary = json_incref(result.summary);

@@ -96,6 +96,14 @@ static int compare_all(struct store *s, struct side *a, struct side *b, struct c
     return rc;
 }
 
+static void print_id(const json_t *id)
+{
+    if (json_is_integer(id))
+        printf("%lld", (long long)json_integer_value(id));
+    else
+        fputs("no token", stdout);
+}
+
 static void print(const struct tool *t, const struct side *a, const struct side *b, const struct change *c)
 {
     size_t i;
@@ -120,10 +128,12 @@ static void print(const struct tool *t, const struct side *a, const struct side 
         printf("%-8s %3ld of %3ld tokens changed, %3ld logits rows", str(o, "prompt"), changed,
                (long)json_integer_value(json_object_get(o, "tokens")),
                (long)json_integer_value(json_object_get(o, "rows_changed")));
-        if (changed)
-            printf(", first at %ld: %ld -> %ld", (long)json_integer_value(json_object_get(o, "first")),
-                   json_is_null(json_object_get(o, "a")) ? -1 : (long)json_integer_value(json_object_get(o, "a")),
-                   json_is_null(json_object_get(o, "b")) ? -1 : (long)json_integer_value(json_object_get(o, "b")));
+        if (changed) {
+            printf(", first at %ld: ", (long)json_integer_value(json_object_get(o, "first")));
+            print_id(json_object_get(o, "a"));
+            fputs(" -> ", stdout);
+            print_id(json_object_get(o, "b"));
+        }
         putchar('\n');
     }
     printf("%d of %d prompts and %d of %d tokens changed; %d of %d comparable logits rows differ\n", c->prompts_changed,

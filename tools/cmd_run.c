@@ -86,7 +86,7 @@ static int judge(const struct tool *t, const struct session *s, const struct opt
                              .model = s->model,
                              .witness = s->witness,
                              .model_sha256 = s->model_sha256,
-                             .commit = "",
+                             .commit = s->build,
                              .again = again,
                              .strict = o->strict != NULL,
                              .fresh = o->fresh != NULL,

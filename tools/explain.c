@@ -9,17 +9,28 @@ static const char *str(const json_t *o, const char *key)
     return s ? s : "";
 }
 
-/* The first listed difference of the prompt, else 0. */
-static int first_difference(const json_t *list, const char *prompt)
+/* The first listed difference of the prompt, or NULL. */
+static const json_t *first_difference(const json_t *list, const char *prompt)
 {
     size_t i;
     json_t *row;
-    json_array_foreach(list, i, row)
+    json_array_foreach((json_t *)list, i, row)
     {
         if (!strcmp(str(row, "prompt"), prompt))
-            return (int)json_integer_value(json_object_get(row, "position"));
+            return row;
     }
-    return -1;
+    return NULL;
+}
+
+/* Without a token the prompt's root is meant, or else where its forced run differs, in the shape that differs. */
+static void choose_position(struct explain *x, const json_t *summary, const char *prompt)
+{
+    const json_t *row = x->prefill ? NULL : first_difference(json_object_get(summary, "roots"), prompt);
+    if (x->position >= 0)
+        return;
+    if (!row && (row = first_difference(json_object_get(json_object_get(summary, "forced"), "differences"), prompt)))
+        x->prefill = !strcmp(str(row, "shape"), "prefill");
+    x->position = row ? (int)json_integer_value(json_object_get(row, "position")) : 0;
 }
 
 static int on_golden_prefix(const struct explain *x)
@@ -74,20 +85,16 @@ int explain_load(struct store *s, int64_t run, const char *prompt, int prefill, 
     const char *arm = json_string_value(json_object_get(summary, "golden"));
     x->run = json_integer_value(json_object_get(o, "run"));
     x->prefill = prefill;
+    choose_position(x, summary, prompt);
     if ((rc = store_golden_get(s, str(o, "model"), str(o, "battery"), arm, &x->golden, sha256, e)) ||
         (rc = store_battery_get(s, str(o, "battery"), &x->battery, e)) || (rc = load_streams(s, prompt, x, e)))
         return rc;
     if (!(x->prompt = golden_find(x->golden, prompt)))
         return FAIL(e, E_MISSING, "the golden of run %lld has no prompt \"%s\"", (long long)x->run, prompt);
-    if (x->position < 0)
-        x->position = first_difference(json_object_get(summary, "roots"), prompt);
-    if (x->position < 0)
-        x->position = first_difference(json_object_get(json_object_get(summary, "forced"), "differences"), prompt);
-    x->position = x->position < 0 ? 0 : x->position;
     if (x->position >= x->prompt->n)
         return FAIL(e, E_USAGE, "prompt %s: the golden holds %d tokens, there is no token %d", prompt, x->prompt->n,
                     x->position);
-    x->oracle = prefill ? &x->prompt->prefill : &x->prompt->decode;
+    x->oracle = x->prefill ? &x->prompt->prefill : &x->prompt->decode;
     find_arm_row(x);
     weigh(x);
     return OK;

@@ -3,6 +3,7 @@
 #include "goldens/exchange.h"
 #include "harness/models/load.h"
 
+#include <stdio.h>
 #include <string.h>
 
 int session_battery(struct store *store, const char *name, struct battery **b, struct err *e)
@@ -46,9 +47,13 @@ int session_open(const struct tool *t, struct store *store, const struct session
                  struct err *e)
 {
     const char *model = NULL;
+    char hash[SHA256_HEX_SIZE];
     int rc;
     memset(s, 0, sizeof *s);
     s->store = store;
+    if ((rc = sha256_file("/proc/self/exe", hash, e)))
+        return rc;
+    snprintf(s->build, sizeof s->build, "assay:%.16s", hash);
     /* The engine's name is checked first: a typing error is told at once. */
     if (!engine_find(spec->engine))
         return engine_open_spec(spec->engine, spec->flag, spec->flags, NULL, t->data_dir, 0, &s->engine, e);

@@ -18,6 +18,7 @@ struct session {
     struct battery *battery;
     struct golden *golden;
     char golden_sha256[SHA256_HEX_SIZE], model_sha256[SHA256_HEX_SIZE];
+    char build[80]; /* this program's own hash: answers of another build are never mixed into a run */
     struct engine *engine, *witness;
 };
 

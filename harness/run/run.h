@@ -16,7 +16,7 @@ struct run_options {
     const struct model *model; /* NULL for engines that need none */
     struct engine *witness;    /* NULL is fine: tells gaps of ids outside the golden's lists, see witness.h */
     const char *model_sha256;  /* "" without a model */
-    const char *commit;        /* of assay, "" when unknown */
+    const char *commit;        /* of assay, or its build; "" when unknown */
     const char *again;         /* the command that repeats this run, for the report */
     int strict, fresh;
     void (*progress)(void *arg, int done, int total); /* NULL is fine */

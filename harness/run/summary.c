@@ -97,6 +97,7 @@ json_t *summary_make(const struct run_options *r, const struct judgement *j, int
                           json_object_get(g->header, "oracle"), "arm", r->engine->arm, "engine", r->engine->build);
     if (!o)
         return NULL;
+    json_object_set_new(o, "commit", json_string(r->commit));
     json_object_set_new(o, "prompts", json_integer(j->prompts));
     json_object_set_new(o, "prompts_exact", json_integer(j->prompts_exact));
     json_object_set_new(o, "tokens", json_integer(j->tokens));
