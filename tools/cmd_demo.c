@@ -47,15 +47,16 @@ static void print_head(void)
            "logits", "roots", "worst nat", "ULP", "verdict", "counters");
 }
 
-/* Counters that ran or should have. */
+/* Quantised layers by route, where any ran or should have. */
 static void print_counters(const json_t *counters)
 {
     const char *name;
     json_t *c;
     json_object_foreach((json_t *)counters, name, c)
     {
-        if (strstr(name, "gemms") && (num(c, "ran") || num(c, "expected")))
-            printf("%s=%ld (expected %ld) ", name, num(c, "ran"), num(c, "expected"));
+        int routed = strstr(name, "gemms") && strcmp(name, "plain_gemms");
+        if (routed && (num(c, "ran") || num(c, "expected")))
+            printf("  %s=%ld (expected %ld)", name, num(c, "ran"), num(c, "expected"));
     }
     putchar('\n');
 }
@@ -80,7 +81,7 @@ static void print_row(const struct tool *t, const char *route, const json_t *o)
            json_string_value(json_object_get(o, "battery")), route, prompts, tokens, rows,
            json_array_size(json_object_get(o, "roots")), widest(o, "worst_gap_nats"), widest(o, "worst_gap_ulp"));
     run_text_verdict(stdout, t, verdict);
-    printf("%*s  ", strlen(verdict) < 13 ? (int)(13 - strlen(verdict)) : 0, "");
+    printf("%*s", strlen(verdict) < 13 ? (int)(13 - strlen(verdict)) : 0, "");
     print_counters(json_object_get(o, "counters"));
     fflush(stdout);
 }

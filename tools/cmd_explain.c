@@ -76,7 +76,9 @@ static int run(struct tool *t, int argc, char **argv)
         putchar('\n');
         json_decref(o);
     } else {
-        explain_text(stdout, &x, NULL);
+        struct token_text *tok = token_text_open(t, x.golden->model);
+        explain_text(stdout, &x, tok);
+        token_text_close(tok);
     }
     status = 0;
 out:

@@ -98,7 +98,9 @@ static int judge(const struct tool *t, const struct session *s, const struct opt
         json_dumpf(result.summary, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
         putchar('\n');
     } else {
-        run_text(stdout, t, result.summary, ROOTS_SHOWN, NULL);
+        struct token_text *tok = token_text_open(t, s->golden->model);
+        run_text(stdout, t, result.summary, ROOTS_SHOWN, tok);
+        token_text_close(tok);
     }
     int status = result.status;
     run_result_free(&result);

@@ -25,11 +25,14 @@ static void print(const struct tool *t, json_t *o, int shown)
         return;
     }
     const json_t *summary = json_object_get(o, "summary");
-    if (json_is_object(summary))
-        run_text(stdout, t, summary, shown, NULL);
-    else
-        printf("run %lld is not finished: the command that started it goes on where it stopped\n",
-               (long long)json_integer_value(json_object_get(o, "run")));
+    if (json_is_object(summary)) {
+        struct token_text *tok = token_text_open(t, json_string_value(json_object_get(summary, "model")));
+        run_text(stdout, t, summary, shown, tok);
+        token_text_close(tok);
+        return;
+    }
+    printf("run %lld is not finished: the command that started it goes on where it stopped\n",
+           (long long)json_integer_value(json_object_get(o, "run")));
 }
 
 static int run(struct tool *t, int argc, char **argv)

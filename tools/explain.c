@@ -100,34 +100,43 @@ int explain_load(struct store *s, int64_t run, const char *prompt, int prefill, 
     return OK;
 }
 
-static void print_cell(FILE *f, const struct view *v, int row, int line, const struct token_text *tok)
+/* Characters, not bytes. */
+static int columns(const char *s)
 {
-    char buf[96] = "", shown[24] = "";
+    int n = 0;
+    for (; *s; s++)
+        n += (*s & 0xc0) != 0x80;
+    return n;
+}
+
+static void print_cell(FILE *f, const struct explain *x, const struct view *v, int line, const struct token_text *tok)
+{
+    char shown[24];
+    int row = x->position;
     if (!v)
         return;
     if (row >= v->rows || line >= v->top_k || v->top_ids[row * v->top_k + line] < 0) {
-        fprintf(f, "  %-44s", "");
+        fprintf(f, "  %-48s", "");
         return;
     }
     size_t at = (size_t)row * (size_t)v->top_k + (size_t)line;
-    if (tok && tok->text)
-        snprintf(shown, sizeof shown, "%.20s", tok->text(tok->arg, v->top_ids[at], buf, sizeof buf));
-    for (char *c = shown; *c; c++)
-        *c = (unsigned char)*c < 0x20 ? ' ' : *c;
-    fprintf(f, "  %7d %12.7g %10.5f %-12s", v->top_ids[at], v->top_values[at], v->top_values[at] - v->logsumexp[row],
+    token_text_quote(tok, v->top_ids[at], shown, sizeof shown);
+    fprintf(f, "  %7d %12.7g %10.5f %s", v->top_ids[at], v->top_values[at], v->top_values[at] - v->logsumexp[row],
             shown);
+    for (int width = columns(shown); v == x->oracle && width < 16; width++)
+        fputc(' ', f);
 }
 
 static void print_rows(FILE *f, const struct explain *x, const struct token_text *tok)
 {
     const char *value = x->oracle->kind == VALUE_LOGPROB ? "log-prob" : "logit";
-    fprintf(f, "%4s  %-44s  %s\n", "", "oracle", x->arm ? "arm" : "arm: no row on this prefix was stored");
-    fprintf(f, "%4s  %7s %12s %10s %-12s  %7s %12s %10s\n", "rank", "id", value, "log-prob", "", "id", value,
+    fprintf(f, "%4s  %-48s  %s\n", "", "oracle", x->arm ? "arm" : "arm: no row on this prefix was stored");
+    fprintf(f, "%4s  %7s %12s %10s %-16s  %7s %12s %10s\n", "rank", "id", value, "log-prob", "", "id", value,
             "log-prob");
     for (int i = 0; i < x->lines && (i < x->oracle->top_k || (x->arm && i < x->arm->top_k)); i++) {
         fprintf(f, "%4d", i + 1);
-        print_cell(f, x->oracle, x->position, i, tok);
-        print_cell(f, x->arm, x->position, i, tok);
+        print_cell(f, x, x->oracle, i, tok);
+        print_cell(f, x, x->arm, i, tok);
         fputc('\n', f);
     }
 }

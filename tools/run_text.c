@@ -3,7 +3,6 @@
 #include "harness/base/verdict.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const char *str(const json_t *o, const char *key)
@@ -36,20 +35,13 @@ void run_text_verdict(FILE *f, const struct tool *t, const char *verdict)
 
 static void print_id(FILE *f, long id, const struct token_text *tok)
 {
-    char buf[128] = "";
-    const char *text = tok && tok->text && id >= 0 ? tok->text(tok->arg, (int32_t)id, buf, sizeof buf) : "";
+    char buf[96];
     if (id < 0) {
         fputs("nothing", f);
         return;
     }
-    fprintf(f, "%ld", id);
-    if (!*text)
-        return;
-    json_t *quoted = json_string_nocheck(text);
-    char *s = json_dumps(quoted, JSON_ENCODE_ANY);
-    fprintf(f, " %s", s ? s : "");
-    free(s);
-    json_decref(quoted);
+    token_text_quote(tok, (int32_t)id, buf, sizeof buf);
+    fprintf(f, "%ld%s%s", id, *buf ? " " : "", buf);
 }
 
 static void print_gap(FILE *f, const json_t *row)

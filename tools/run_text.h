@@ -3,16 +3,11 @@
 #define ASSAY_TOOLS_RUN_TEXT_H
 
 #include "tools/command.h"
+#include "tools/token_text.h"
 
 #include <jansson.h>
 #include <stdint.h>
 #include <stdio.h>
-
-/* Text of a token, when a tokenizer is at hand: writes into buf and returns it, or "" when unknown. */
-struct token_text {
-    const char *(*text)(void *arg, int32_t id, char *buf, size_t size);
-    void *arg;
-};
 
 /* The whole report. `roots_shown` 0: all of them. tok may be NULL. */
 void run_text(FILE *f, const struct tool *t, const json_t *summary, int roots_shown, const struct token_text *tok);

@@ -4,6 +4,7 @@
 #include "harness/run/summary.h"
 #include "harness/run/witness.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -108,7 +109,7 @@ static int call_witness(struct running *r, const struct judgement *j, int *widen
     *widened = 0;
     for (int i = 0; r->o->witness && i < j->rows && rc == OK; i++) {
         const struct verdict_row *row = &j->row[i];
-        int agreed = 0, outside = row->gap_nats != row->gap_nats && row->gap_bound_nats >= 0;
+        int agreed = 0, outside = isnan(row->gap_nats) && row->gap_bound_nats >= 0;
         for (int k = 0; k < r->o->golden->prompts && outside && row->forced < 2 && rc == OK; k++)
             if (!strcmp(r->o->golden->prompt[k].name, row->prompt))
                 rc = witness_widen(&r->o->golden->prompt[k], row->position, r->o->witness, &agreed, e);
