@@ -100,6 +100,12 @@ float hw_rsqrt(const struct hw_tables *h, float x)
     return scaled(y, -half);
 }
 
+float hw_log(const struct hw_tables *h, float x)
+{
+    (void)h;
+    return (float)log2((double)x) * 0x1.62e43p-1f;
+}
+
 float hw_expf(const struct hw_tables *h, float x)
 {
     float t = fmaf(x, 0x1.77313ap-8f, 0.5f); /* log2(e) / 252 */

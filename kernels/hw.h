@@ -23,6 +23,9 @@ float hw_ex2(const struct hw_tables *h, float x);   /* ex2.approx.ftz: 2^x, x be
 float hw_rcp(const struct hw_tables *h, float x);   /* rcp.approx.ftz: 1/x, x normal and positive */
 float hw_rsqrt(const struct hw_tables *h, float x); /* rsqrt.approx: 1/sqrt(x), x normal and positive */
 
+/* __logf: lg2.approx times ln 2. */
+float hw_log(const struct hw_tables *h, float x);
+
 /* expf as nvcc compiles it without fast-math: argument reduction by two fma, ex2.approx, an exact power of two. */
 float hw_expf(const struct hw_tables *h, float x);
 

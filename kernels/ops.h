@@ -57,15 +57,31 @@ size_t kv_bytes(int capacity);                                                  
 void kv_init(struct kv_cache *c, void *memory, int capacity);                   /* memory 64-byte aligned */
 void kv_append(struct kv_cache *c, const uint16_t *key, const uint16_t *value); /* HEAD_DIM elements each */
 
+/* How one call of FlashAttention 3 over some sequences cuts the keys. */
+struct attention_plan {
+    int block; /* keys of a block: 192 for few query rows, else 128 */
+    int bound; /* most splits of a sequence */
+    int work;  /* query tiles times key blocks, summed over the sequences */
+    int sms, kv_heads;
+};
+
+/* rows[i] queries that see keys[i] keys at most, i < n. length_bound: the key count that the caller's scheduler is told
+ * (vLLM's newer runner passes max_model_len, the older one the longest sequence). Spec model-numerics 7.3. */
+struct attention_plan attention_plan(int sms, int kv_heads, int group, const int *rows, const int *keys, int n,
+                                     int length_bound);
+int attention_splits(const struct attention_plan *p, int keys);
+
 struct attention {
     const struct hw_tables *hw;
     int sm;
-    int rows, group;   /* query rows in the call of this sequence; query heads a kv head */
+    int rows, group;   /* query rows of this sequence; query heads a kv head */
     const uint16_t *q; /* [rows][group][HEAD_DIM], row stride q_stride */
     int q_stride;
     uint16_t *out; /* same shape, row stride out_stride */
     int out_stride;
     int first;     /* position of row 0: row r sees first + r + 1 keys */
+    int block;     /* keys of a block */
+    int splits;    /* the blocks of a row are shared out to that many partial results; 1: none */
     double scale;  /* HEAD_DIM^-0.5 */
     void *scratch; /* op_attention_scratch(rows*group) bytes, 64-byte aligned */
 };

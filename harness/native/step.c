@@ -174,7 +174,8 @@ static int mlp(struct native_session *s, int layer, struct err *e)
     return OK;
 }
 
-static void attend_sequence(struct native_session *s, int layer, const struct segment *seg, int at)
+static void attend_sequence(struct native_session *s, int layer, const struct segment *seg, int at,
+                            const struct attention_plan *plan)
 {
     const struct model_config *c = &s->n->model->config;
     int group = c->heads / c->kv_heads, width = (c->heads + 2 * c->kv_heads) * HEAD_DIM;
@@ -195,10 +196,26 @@ static void attend_sequence(struct native_session *s, int layer, const struct se
                               .out = s->attention + (size_t)at * (size_t)(c->heads * HEAD_DIM) + h * group * HEAD_DIM,
                               .out_stride = c->heads * HEAD_DIM,
                               .first = first,
+                              .block = plan->block,
+                              .splits = attention_splits(plan, first + seg->rows),
                               .scale = 0.125,
                               .scratch = s->scratch};
         op_attention(&a, cache);
     }
+}
+
+static struct attention_plan plan_attention(const struct native_session *s, const struct segment *seg, int segments)
+{
+    const struct model_config *c = &s->n->model->config;
+    int rows[64], keys[64], longest = 0;
+    for (int i = 0; i < segments; i++) {
+        rows[i] = seg[i].rows;
+        keys[i] = s->length[seg[i].sequence] + seg[i].rows;
+        longest = keys[i] > longest ? keys[i] : longest;
+    }
+    /* vLLM runs dense models by its newer runner, which tells the scheduler max_model_len; MoE models by the older */
+    return attention_plan(s->n->gpu.sms, c->kv_heads, c->heads / c->kv_heads, rows, keys, segments,
+                          c->experts ? longest : c->max_positions);
 }
 
 static int attention(struct native_session *s, int layer, const struct segment *seg, int segments, struct err *e)
@@ -223,8 +240,9 @@ static int attention(struct native_session *s, int layer, const struct segment *
     show_columns(s, layer, "rotary_k", k, width, c->kv_heads * HEAD_DIM);
     if (session_scratch(s, op_attention_scratch(0), e))
         return e->code;
+    struct attention_plan plan = plan_attention(s, seg, segments);
     for (int i = 0, at = 0; i < segments; at += seg[i++].rows)
-        attend_sequence(s, layer, &seg[i], at);
+        attend_sequence(s, layer, &seg[i], at, &plan);
     show(s, layer, "attn", s->attention, c->heads * HEAD_DIM);
     if (linear(s, &s->n->layer[layer].o, s->attention, s->x, e))
         return e->code;

@@ -3,9 +3,10 @@
  * shapes    q[rows][group][64], keys and values of positions 0..first+rows-1
  * units     bf16 in and out; fp32 scores, unrounded P in the denominator, bf16 P in P*V
  * rounding  two tensor-core chains; ex2 and rcp of the hardware; spec native-parity, "Attention"
- * order     blocks of 192 keys (rows*group <= 64) or 128, last block first; four partial denominators
+ * order     blocks of 192 keys (rows*group <= 64) or 128, last block first; four partial denominators; splits, each
+ *           normalised by itself, are weighed by their log-sum-exp and added in ascending order
  * specials  masked keys contribute nothing
- * limits    head_dim 64; one split: 768 keys in decode, 512 in prefill were compared with the GPU
+ * limits    head_dim 64
  */
 #include "kernels/bits.h"
 #include "kernels/ops.h"
@@ -13,8 +14,9 @@
 #include <math.h>
 #include <string.h>
 
-#define MAX_BLOCK 192
-#define TILE      64 /* queries at once */
+#define MAX_BLOCK  192
+#define MAX_SPLITS 128
+#define TILE       64 /* queries at once */
 
 int kv_capacity(int positions)
 {
@@ -57,6 +59,8 @@ struct space {
     float out[4][TILE * STRIP]; /* O, by strips of 16 dims */
     float most[TILE], part[TILE][4];
     int32_t row[TILE];
+    float lse[MAX_SPLITS][TILE];
+    float partial[MAX_SPLITS][TILE * HEAD_DIM]; /* normalised O of a split, fp32 */
 };
 
 size_t op_attention_scratch(int queries)
@@ -158,33 +162,72 @@ static void add_values(const struct attention *a, const struct kv_cache *c, stru
     }
 }
 
-static void store(const struct attention *a, const struct space *s, int first_query, int queries)
+/* Normalises O of every query into to[query][dim]; lse NULL is fine. A query that saw no key gets 0 and -inf. */
+static void normalise(const struct attention *a, const struct space *s, int queries, float scale, float *to, float *lse)
 {
+    float natural = scale * 0x1.62e43p-1f; /* ln 2 as fp32 */
     for (int i = 0; i < queries; i++) {
-        int q = first_query + i;
-        float l = (s->part[i][0] + s->part[i][2]) + (s->part[i][1] + s->part[i][3]), inverse = hw_rcp(a->hw, l);
-        uint16_t *out = a->out + (size_t)(q / a->group) * (size_t)a->out_stride + (size_t)(q % a->group) * HEAD_DIM;
+        int none = s->most[i] == -INFINITY;
+        float l = (s->part[i][0] + s->part[i][2]) + (s->part[i][1] + s->part[i][3]);
+        float inverse = none ? 0 : hw_rcp(a->hw, l);
         for (int d = 0; d < HEAD_DIM; d++)
-            out[d] = bf16_from_f32(s->out[d / STRIP][i * STRIP + d % STRIP] * inverse);
+            to[i * HEAD_DIM + d] = s->out[d / STRIP][i * STRIP + d % STRIP] * inverse;
+        if (lse)
+            lse[i] = none ? -INFINITY : fmaf(s->most[i], natural, hw_log(a->hw, l));
     }
 }
 
-static void tile(const struct attention *a, const struct kv_cache *c, struct space *s, int first_query, int queries,
-                 int block, float scale)
+static uint16_t *out_of(const struct attention *a, int q)
 {
-    int last_key = a->first + (first_query + queries - 1) / a->group; /* largest visible position of the tile */
+    return a->out + (size_t)(q / a->group) * (size_t)a->out_stride + (size_t)(q % a->group) * HEAD_DIM;
+}
+
+/* Weighs the splits of each query by exp(lse - largest) over their sum. */
+static void combine(const struct attention *a, const struct space *s, int first_query, int queries)
+{
+    for (int i = 0; i < queries; i++) {
+        float most = -INFINITY, sum = 0, weight[MAX_SPLITS];
+        for (int k = 0; k < a->splits; k++)
+            most = s->lse[k][i] > most ? s->lse[k][i] : most;
+        for (int k = 0; k < a->splits; k++) {
+            weight[k] = s->lse[k][i] == -INFINITY ? 0 : hw_ex2(a->hw, (s->lse[k][i] - most) * 0x1.715476p0f);
+            sum = sum + weight[k];
+        }
+        float inverse = hw_rcp(a->hw, sum);
+        uint16_t *out = out_of(a, first_query + i);
+        for (int d = 0; d < HEAD_DIM; d++) {
+            float o = 0;
+            for (int k = 0; k < a->splits; k++)
+                if (weight[k] > 0)
+                    o = fmaf(weight[k] * inverse, s->partial[k][i * HEAD_DIM + d], o);
+            out[d] = bf16_from_f32(o);
+        }
+    }
+}
+
+static void clear(struct space *s, int queries)
+{
     for (int i = 0; i < queries; i++) {
         s->most[i] = -INFINITY;
         s->row[i] = i;
         memset(s->part[i], 0, sizeof s->part[i]);
     }
     memset(s->out, 0, sizeof s->out);
-    for (int b = last_key / block; b >= 0; b--) {
-        int from = b * block, need = last_key + 1 - from, keys = need < block ? (need + 15) / 16 * 16 : block;
+}
+
+/* Blocks [from_block, to_block), last first, for a tile of queries. */
+static void walk(const struct attention *a, const struct kv_cache *c, struct space *s, int first_query, int queries,
+                 int from_block, int to_block, float scale)
+{
+    int last_key = a->first + (first_query + queries - 1) / a->group; /* largest visible position of the tile */
+    clear(s, queries);
+    for (int b = to_block - 1; b >= from_block; b--) {
+        int from = b * a->block, need = last_key + 1 - from;
+        int keys = need < a->block ? (need + 15) / 16 * 16 : a->block;
         scores(a, c, s, first_query, queries, from, keys);
         for (int i = 0; i < queries; i++) {
             int visible = a->first + (first_query + i) / a->group + 1 - from;
-            visible = visible < 0 ? 0 : visible > block ? block : visible;
+            visible = visible < 0 ? 0 : visible > a->block ? a->block : visible;
             if (visible)
                 soften(a, s, i, visible, keys, scale);
             else
@@ -192,14 +235,34 @@ static void tile(const struct attention *a, const struct kv_cache *c, struct spa
         }
         add_values(a, c, s, queries, from, keys);
     }
-    store(a, s, first_query, queries);
+}
+
+static void tile(const struct attention *a, const struct kv_cache *c, struct space *s, int first_query, int queries,
+                 float scale)
+{
+    int blocks = (a->first + (first_query + queries - 1) / a->group) / a->block + 1;
+    if (a->splits <= 1) {
+        walk(a, c, s, first_query, queries, 0, blocks, scale);
+        normalise(a, s, queries, scale, s->partial[0], NULL);
+        for (int i = 0; i < queries; i++)
+            for (int d = 0; d < HEAD_DIM; d++)
+                out_of(a, first_query + i)[d] = bf16_from_f32(s->partial[0][i * HEAD_DIM + d]);
+        return;
+    }
+    int each = (blocks + a->splits - 1) / a->splits;
+    for (int k = 0; k < a->splits; k++) {
+        int from = k * each, to = from + each < blocks ? from + each : blocks;
+        walk(a, c, s, first_query, queries, from < blocks ? from : blocks, to, scale);
+        normalise(a, s, queries, scale, s->partial[k], s->lse[k]);
+    }
+    combine(a, s, first_query, queries);
 }
 
 void op_attention(const struct attention *a, const struct kv_cache *c)
 {
     struct space *s = (struct space *)((char *)a->scratch + (64 - (uintptr_t)a->scratch % 64) % 64);
-    int total = a->rows * a->group, block = total <= 64 ? 192 : 128;
+    int total = a->rows * a->group;
     float scale = (float)((double)(float)a->scale * 0x1.71547652b82fep0);
     for (int q = 0; q < total; q += TILE)
-        tile(a, c, s, q, total - q < TILE ? total - q : TILE, block, scale);
+        tile(a, c, s, q, total - q < TILE ? total - q : TILE, scale);
 }
