@@ -35,9 +35,9 @@ static double power(double x) /* 2^x, -1 < x <= 0 */
     return series_exp(p, fma(x, LN2_HI, -p) + x * LN2_LO);
 }
 
-void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const int8_t *rsq)
+void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const int8_t *rsq, const int8_t *lg2)
 {
-    h->ex2 = ex2, h->rcp = rcp, h->rsq = rsq;
+    h->ex2 = ex2, h->rcp = rcp, h->rsq = rsq, h->lg2 = lg2;
     for (int i = 0; i < 2048; i++)
         h->coarse[i] = power(-i / 2048.0);
     for (int i = 0; i < 4096; i++)
@@ -100,10 +100,30 @@ float hw_rsqrt(const struct hw_tables *h, float x)
     return scaled(y, -half);
 }
 
-float hw_log(const struct hw_tables *h, float x)
+/* log2 of 1 + i*2^-23 by its series in double: 2 atanh(z) / ln 2, z = m / (2 + m). */
+static double series_log2(double m)
 {
-    (void)h;
-    return (float)log2((double)x) * 0x1.62e43p-1f;
+    double z = m / (2 + m), square = z * z, term = z, sum = 0;
+    for (int n = 1; n < 60; n += 2) {
+        sum += term / n;
+        term *= square;
+    }
+    return 2 * sum * 0x1.71547652b82fep0;
+}
+
+/* An exponent adds exactly, and the sum is cut toward zero: compared with the GPU over [1, 2^10). */
+float hw_lg2(const struct hw_tables *h, float x)
+{
+    uint32_t u = f32_bits(x), i = u & 0x7fffff;
+    int exponent = (int)(u >> 23) - 127;
+    float fraction;
+    if (i < HW_LG2_VALUES)
+        memcpy(&fraction, h->lg2 + 4 * i, 4);
+    else
+        fraction = moved((float)series_log2(i * 0x1p-23), h->lg2[4 * HW_LG2_VALUES + i - HW_LG2_VALUES]);
+    double sum = exponent + (double)fraction;
+    float cut = (float)sum;
+    return fabs((double)cut) > fabs(sum) ? moved(cut, -1) : cut;
 }
 
 float hw_expf(const struct hw_tables *h, float x)

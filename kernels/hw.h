@@ -11,20 +11,23 @@
 #define HW_EX2_ENTRIES (1 << 23)
 #define HW_RCP_ENTRIES (1 << 23)
 #define HW_RSQ_ENTRIES (1 << 24)
+/* lg2 on [1,2): the first 2^17 entries are the fp32 values themselves (their relative error is large), then bytes */
+#define HW_LG2_VALUES (1 << 17)
+#define HW_LG2_BYTES  (HW_LG2_VALUES * 4 + (1 << 23) - HW_LG2_VALUES)
 
 struct hw_tables {
     const int8_t *ex2, *rcp, *rsq;   /* borrowed */
+    const int8_t *lg2;               /* HW_LG2_BYTES; NULL: the correctly rounded value stands in */
     double coarse[2048], fine[4096]; /* 2^(-i/2048), 2^(-i/2^23): own exp2, set by hw_init */
 };
 
-void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const int8_t *rsq);
+void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const int8_t *rsq, const int8_t *lg2);
 
 float hw_ex2(const struct hw_tables *h, float x);   /* ex2.approx.ftz: 2^x, x below 126 */
 float hw_rcp(const struct hw_tables *h, float x);   /* rcp.approx.ftz: 1/x, x normal and positive */
 float hw_rsqrt(const struct hw_tables *h, float x); /* rsqrt.approx: 1/sqrt(x), x normal and positive */
 
-/* __logf: lg2.approx times ln 2. */
-float hw_log(const struct hw_tables *h, float x);
+float hw_lg2(const struct hw_tables *h, float x); /* lg2.approx.ftz: log2 x, x normal and positive */
 
 /* expf as nvcc compiles it without fast-math: argument reduction by two fma, ex2.approx, an exact power of two. */
 float hw_expf(const struct hw_tables *h, float x);

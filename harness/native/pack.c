@@ -168,7 +168,7 @@ int native_open(const struct model *m, const char *data_dir, const char *gpu, co
                 struct native **out, struct err *e)
 {
     char path[1024];
-    const int8_t *ex2, *rcp, *rsq;
+    const int8_t *ex2, *rcp, *rsq, *lg2;
     if (check_config(m, e))
         return e->code;
     struct native *n = calloc(1, sizeof *n);
@@ -179,9 +179,10 @@ int native_open(const struct model *m, const char *data_dir, const char *gpu, co
     snprintf(path, sizeof path, "%s/batteries/gpus/%s.json", data_dir, gpu);
     if (profile_read(path, &n->gpu, e) || read_table(n, data_dir, "ex2.i8.zst", HW_EX2_ENTRIES, &ex2, e) ||
         read_table(n, data_dir, "rcp.i8.zst", HW_RCP_ENTRIES, &rcp, e) ||
-        read_table(n, data_dir, "rsq.i8.zst", HW_RSQ_ENTRIES, &rsq, e) || read_rope(n, data_dir, e))
+        read_table(n, data_dir, "rsq.i8.zst", HW_RSQ_ENTRIES, &rsq, e) ||
+        read_table(n, data_dir, "lg2.f32i8.zst", HW_LG2_BYTES, &lg2, e) || read_rope(n, data_dir, e))
         goto out;
-    hw_init(&n->hw, ex2, rcp, rsq);
+    hw_init(&n->hw, ex2, rcp, rsq, lg2);
     n->silu = own(n, malloc(65536 * sizeof *n->silu));
     n->layer = own(n, calloc((size_t)m->config.layers, sizeof *n->layer));
     if (!n->silu || !n->layer) {

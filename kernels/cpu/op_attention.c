@@ -173,7 +173,7 @@ static void normalise(const struct attention *a, const struct space *s, int quer
         for (int d = 0; d < HEAD_DIM; d++)
             to[i * HEAD_DIM + d] = s->out[d / STRIP][i * STRIP + d % STRIP] * inverse;
         if (lse)
-            lse[i] = none ? -INFINITY : fmaf(s->most[i], natural, hw_log(a->hw, l));
+            lse[i] = none ? -INFINITY : fmaf(hw_lg2(a->hw, l), 0x1.62e43p-1f, s->most[i] * natural);
     }
 }
 
