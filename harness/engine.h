@@ -73,6 +73,9 @@ struct engine_ops {
     int (*tap)(struct engine *g, engine_tap *tap, void *arg, struct err *e);
     /* Fills up to max counters, sums over all slots since open; returns how many there are. */
     int (*counters)(struct engine *g, struct counter *out, int max);
+    /* NULL is fine. The prompt ids that the arm says it was fed (a server that tokenises itself, a record); 0 when it
+     * does not say. Borrowed until the engine closes. */
+    int (*fed)(struct engine *g, const char *prompt, const int32_t **ids, int *n);
 };
 
 struct engine {

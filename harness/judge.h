@@ -13,6 +13,8 @@
 /* What an arm answered for one prompt; NULL: that phase was not run or gave nothing. Borrowed. */
 struct arm_answer {
     const struct stream *free, *decode, *prefill; /* free run; forced decode-shaped and prefill-shaped */
+    const int32_t *fed;                           /* prompt ids as the arm tells them; NULL: those of the battery */
+    int feds;
 };
 
 struct judge_input {

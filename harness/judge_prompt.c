@@ -97,19 +97,25 @@ static int first_difference(const int32_t *a, int na, const int32_t *b, int nb)
     return i;
 }
 
+/* The golden's prompt ids against the battery's, then against what the arm says it was fed. */
 static int judge_tokenisation(const struct prompt_judge *p, int *differs, struct err *e)
 {
     const struct golden_prompt *g = p->golden;
-    int at = first_difference(g->prompt_ids, g->prompts, p->fed->ids, p->fed->n);
-    *differs = at != g->prompts || at != p->fed->n;
-    if (!*differs)
-        return OK;
-    struct verdict_row r = blank(p, SHAPE_FREE, at, V_TOKENISATION);
-    r.root = 1;
-    r.golden_id = at < g->prompts ? g->prompt_ids[at] : -1;
-    r.arm_id = at < p->fed->n ? p->fed->ids[at] : -1;
-    p->j->roots++;
-    return add_row(p->j, &r, e);
+    const int32_t *const side[] = {p->fed->ids, p->answer->fed ? p->answer->fed : p->fed->ids};
+    const int n[] = {p->fed->n, p->answer->fed ? p->answer->feds : p->fed->n};
+    for (int i = 0; i < 2; i++) {
+        int at = first_difference(g->prompt_ids, g->prompts, side[i], n[i]);
+        *differs = at != g->prompts || at != n[i];
+        if (!*differs)
+            continue;
+        struct verdict_row r = blank(p, SHAPE_FREE, at, V_TOKENISATION);
+        r.root = 1;
+        r.golden_id = at < g->prompts ? g->prompt_ids[at] : -1;
+        r.arm_id = at < n[i] ? side[i][at] : -1;
+        p->j->roots++;
+        return add_row(p->j, &r, e);
+    }
+    return OK;
 }
 
 /* NaN or infinity on the common prefix, where the ids happen to agree. */

@@ -147,12 +147,18 @@ static void argmax_rows(const struct view *v, int32_t *ids)
     }
 }
 
+static int same_prompt(const struct golden_prompt *p, const struct sequence *q)
+{
+    return p->prompts < 0 ||
+           (p->prompts == q->prompts && !memcmp(p->prompt_ids, q->prompt, (size_t)q->prompts * sizeof *q->prompt));
+}
+
 static int answer_forced(const struct replay *r, const struct golden_prompt *p, const struct engine_request *req,
                          struct stream *s, struct err *e)
 {
     const struct sequence *q = req->seq;
     const struct view *v = req->mode == MODE_FORCE_DECODE ? &p->decode : &p->prefill;
-    if (r->batch >= 0 || !v->rows || v->rows != p->n || q->forceds != p->n ||
+    if (r->batch >= 0 || !v->rows || !same_prompt(p, q) || v->rows != p->n || q->forceds != p->n ||
         memcmp(q->forced, p->ids, (size_t)p->n * sizeof *p->ids))
         return FAIL(e, E_MISSING, "%s: prompt %s: a record cannot be asked about ids that it does not hold", r->path,
                     p->name);
@@ -175,9 +181,6 @@ static int answer(struct engine *g, int slot, const struct engine_request *req, 
         one.seq = q;
         if (!p)
             return FAIL(e, E_MISSING, "%s: no prompt \"%s\"", r->path, q->name);
-        if (p->prompts >= 0 &&
-            (p->prompts != q->prompts || memcmp(p->prompt_ids, q->prompt, (size_t)q->prompts * sizeof *q->prompt)))
-            return FAIL(e, E_MISSING, "%s: prompt %s was fed other ids", r->path, q->name);
         int rc = req->mode == MODE_GENERATE ? answer_free(r, p, &one, &answers[i], e)
                                             : answer_forced(r, p, &one, &answers[i], e);
         if (rc)
@@ -192,6 +195,16 @@ static int counters(struct engine *g, struct counter *out, int max)
     return 0;
 }
 
+static int fed(struct engine *g, const char *prompt, const int32_t **ids, int *n)
+{
+    const struct golden_prompt *p = golden_find(((struct replay *)g)->file, prompt);
+    if (!p || p->prompts < 0)
+        return 0;
+    *ids = p->prompt_ids;
+    *n = p->prompts;
+    return 1;
+}
+
 ENGINE(replay) = {
     .name = "replay",
     .summary = "recorded ids of another arm or program",
@@ -201,4 +214,5 @@ ENGINE(replay) = {
     .close = close_replay,
     .answer = answer,
     .counters = counters,
+    .fed = fed,
 };

@@ -85,6 +85,9 @@ static int judge_answers(struct running *r, const struct counter *counter, int c
         return FAIL(e, E_NOMEM, "out of memory for %d prompts", r->jobs);
     for (int i = 0; i < r->jobs; i++) {
         struct job *job = &r->job[i];
+        struct engine *g = r->o->engine;
+        if (g->ops->fed && !g->ops->fed(g, job->fed->name, &answer[i].fed, &answer[i].feds))
+            answer[i].fed = NULL;
         answer[i].free = job->have[PHASE_FREE] ? &job->answer[PHASE_FREE] : NULL;
         answer[i].decode = job->have[PHASE_FORCE_DECODE] ? &job->answer[PHASE_FORCE_DECODE] : NULL;
         answer[i].prefill = job->have[PHASE_FORCE_PREFILL] ? &job->answer[PHASE_FORCE_PREFILL] : NULL;

@@ -26,7 +26,7 @@ static void setup(void)
         free_run[i] = toy_stream(&g->prompt[i], &g->prompt[i].decode);
         decode[i] = toy_stream(&g->prompt[i], &g->prompt[i].decode);
         prefill[i] = toy_stream(&g->prompt[i], &g->prompt[i].prefill);
-        answer[i] = (struct arm_answer){&free_run[i], NULL, &prefill[i]};
+        answer[i] = (struct arm_answer){.free = &free_run[i], .prefill = &prefill[i]};
     }
     in = (struct judge_input){.golden = g, .battery = b, .model = &model, .answer = answer};
 }
@@ -204,6 +204,21 @@ START_TEST(other_prompt_ids_are_tokenisation_before_anything_else)
     ck_assert_ptr_nonnull(strstr(j.why, "p1 token 2: TOKENISATION: got 9, oracle 3"));
     b->prompt[1].n = 2;
     ck_assert_int_eq(judged(), RV_FAIL);
+}
+END_TEST
+
+START_TEST(what_the_arm_says_it_was_fed_counts_too)
+{
+    static const int32_t other[] = {1, 2, 3, 4};
+    answer[1].fed = other;
+    answer[1].feds = 3;
+    ck_assert_int_eq(judged(), RV_PASS);
+    answer[1].feds = 4;
+    ck_assert_int_eq(judged(), RV_FAIL);
+    ck_assert_int_eq(j.row[0].verdict, V_TOKENISATION);
+    ck_assert_int_eq(j.row[0].position, 3);
+    ck_assert_int_eq(j.row[0].golden_id, -1);
+    ck_assert_int_eq(j.row[0].arm_id, 4);
 }
 END_TEST
 
@@ -401,6 +416,7 @@ int main(void)
                                          an_empty_stream_is_length,
                                          running_past_the_oracles_end_of_sequence_is_length,
                                          other_prompt_ids_are_tokenisation_before_anything_else,
+                                         what_the_arm_says_it_was_fed_counts_too,
                                          nan_in_the_arms_row_is_non_finite_though_the_id_agrees,
                                          nan_in_the_oracles_row_equals_only_the_same_bits,
                                          nan_at_a_root_is_non_finite_not_a_tie,

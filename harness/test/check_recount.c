@@ -74,7 +74,8 @@ static void replay(const char *spec, char *flag, const struct golden *g, const s
         const struct stream *s[PHASES];
         for (int phase = 0; phase < PHASES; phase++)
             s[phase] = job[i].have[phase] ? &job[i].answer[phase] : NULL;
-        answer[i] = (struct arm_answer){s[PHASE_FREE], s[PHASE_FORCE_DECODE], s[PHASE_FORCE_PREFILL]};
+        answer[i] = (struct arm_answer){
+            .free = s[PHASE_FREE], .decode = s[PHASE_FORCE_DECODE], .prefill = s[PHASE_FORCE_PREFILL]};
     }
     struct judge_input in = {.golden = g, .battery = b, .answer = answer, .recording = engine->ops->recording};
     ck_assert_int_eq(judge_run(&in, j, &e), OK);

@@ -1,5 +1,5 @@
 /* The runner with an engine made of a golden's own answers, and a real store */
-#include "harness/run/run.h"
+#include "harness/run/ask.h"
 #include "harness/test/help_golden.h"
 
 #include <check.h>
@@ -202,6 +202,30 @@ START_TEST(a_wrong_counter_is_no_evidence)
 }
 END_TEST
 
+static int refuse(void *arg, struct job *job, enum run_phase phase, struct err *e)
+{
+    (void)job, (void)phase;
+    return ++*(int *)arg < 2 ? OK : FAIL(e, E_STORE, "disk full");
+}
+
+START_TEST(a_store_that_refuses_stops_the_asking)
+{
+    struct job job[PROMPTS] = {0};
+    struct err e = {0};
+    int puts = 0;
+    fake.engine.slots = 1;
+    for (int i = 0; i < PROMPTS; i++) {
+        job[i].fed = &b->prompt[i];
+        job[i].golden = &g->prompt[i];
+    }
+    ck_assert_int_eq(ask_all(&fake.engine, b, 4, job, PROMPTS, refuse, &puts, &e), E_STORE);
+    ck_assert_str_eq(e.text, "disk full");
+    ck_assert_int_eq(puts, 2); /* nothing is put after the refusal */
+    for (int i = 0; i < PROMPTS * PHASES; i++)
+        stream_free(&job[i / PHASES].answer[i % PHASES]);
+}
+END_TEST
+
 START_TEST(the_ids_of_a_failed_run_are_in_the_store)
 {
     struct run_result r;
@@ -229,6 +253,7 @@ int main(void)
         a_golden_that_changes_during_the_run_voids_it,
         a_missing_answer_is_no_evidence_and_named,
         a_wrong_counter_is_no_evidence,
+        a_store_that_refuses_stops_the_asking,
         the_ids_of_a_failed_run_are_in_the_store,
     };
     Suite *suite = suite_create("run");

@@ -91,6 +91,14 @@ START_TEST(other_weights_are_1_through_replay)
 }
 END_TEST
 
+START_TEST(a_record_that_was_fed_other_ids_is_tokenisation_and_1)
+{
+    shell("printf '{\"prompt\":\"p00\",\"ids\":[1],\"prompt_ids\":[533,1642,7]}\\n' >%s/fed.jsonl", folder);
+    ck_assert_int_eq(assay("run --engine replay:%s/fed.jsonl --model tiny-dense-nvfp4 --battery smoke", folder), 1);
+    ck_assert(says("out", "smoke: p00 token 2: TOKENISATION: got 7"));
+}
+END_TEST
+
 START_TEST(wrong_usage_is_2)
 {
     static const char *const wrong[] = {"run",
@@ -139,7 +147,10 @@ START_TEST(what_is_missing_is_4_with_its_name)
     ck_assert_int_eq(assay("run --engine native --model tiny-dense-nvfp4 --battery no-such-battery"), 4);
     ck_assert_int_eq(assay("run --engine replay:%s/no-such-file --model tiny-dense-nvfp4 --battery smoke", folder), 4);
     ck_assert_int_eq(assay("show 4000000"), 4);
-    shell("printf '{\"prompt\":\"p00\",\"ids\":[1]}\\n' >%s/one.jsonl", folder);
+    shell("printf '{\"prompt\":\"p00\",\"ids\":[273,1642]}\\n' >%s/one.jsonl", folder);
+    ck_assert_int_eq(assay("run --engine replay:%s/one.jsonl --model tiny-dense-bf16 --battery smoke", folder), 1);
+    ck_assert(says("out", "p00 token 2: LENGTH"));
+    ck_assert(says("out", "no prompt \"p01\""));
     ck_assert_int_eq(assay("run --engine replay:goldens/tiny-moe-mxfp4.smoke.eager.jsonl.zst batch=7 "
                            "--model tiny-moe-mxfp4 --battery smoke"),
                      4);
@@ -260,6 +271,7 @@ int main(void)
                                          benign_is_0_and_strict_makes_it_1,
                                          a_deliberately_wrong_kernel_is_1,
                                          other_weights_are_1_through_replay,
+                                         a_record_that_was_fed_other_ids_is_tokenisation_and_1,
                                          wrong_usage_is_2,
                                          an_unreadable_model_is_3,
                                          a_record_that_is_no_json_is_3_with_its_line,
