@@ -26,15 +26,18 @@ enum code_state {
 
 void code_prepare_row(const struct prepared_rows *r, int row, struct code_block *out); /* k/16 blocks */
 
+/* `parts` chains over one strip that advance together, block by block: they are independent, so that one hides the
+ * latency of the other. */
 struct code_chain {
     const struct packed_weight *w; /* 4-bit format, codes kept */
     const struct prepared_rows *rows;
     const struct code_block *block_of; /* [rows,k/16] */
     const int32_t *row;
     int count;
-    const int32_t *block;
-    int blocks, strip;
-    float *acc; /* [count][16], natural order, carried over */
+    const int32_t *block; /* [blocks][parts] k-blocks */
+    int blocks, parts, strip;
+    float *acc;       /* [parts], each [count][16], natural order, carried over */
+    size_t part_size; /* floats from the accumulators of a part to those of the next */
 };
 
 typedef void code_chain_fn(const struct code_chain *c);

@@ -123,7 +123,7 @@ static int start_slots(struct native_engine *g, struct err *e)
 
 static int open_engine(const struct engine_open *o, struct engine **out, struct err *e)
 {
-    struct settings s = {.gpu = "h200", .o = {.decoded = 1}};
+    struct settings s = {.gpu = "h200", .o = {.decoded = 0}};
     if (*o->spec && strcmp(o->spec, "cpu"))
         return FAIL(e, E_USAGE, "native:%s is not in this build; there is native:cpu", o->spec);
     for (int i = 0; i < o->flags; i++)

@@ -323,8 +323,9 @@ static __attribute__((noinline)) void redo(const struct code_chain *ch, int row,
 static void scale_all(const struct code_chain *ch, int exponent)
 {
     __m256 by = _mm256_castsi256_ps(_mm256_set1_epi32((127 + exponent) << 23));
-    for (int i = 0; i < ch->count * STRIP; i += 8)
-        _mm256_storeu_ps(ch->acc + i, _mm256_mul_ps(_mm256_loadu_ps(ch->acc + i), by));
+    for (int p = 0; p < ch->parts; p++)
+        for (float *a = ch->acc + (size_t)p * ch->part_size, *end = a + ch->count * STRIP; a < end; a += 8)
+            _mm256_storeu_ps(a, _mm256_mul_ps(_mm256_loadu_ps(a), by));
 }
 
 static void set_constants(struct constants *k, int shift)
@@ -344,11 +345,11 @@ static void set_constants(struct constants *k, int shift)
 }
 
 static inline __attribute__((always_inline)) void step_row(const struct constants *k, const struct code_chain *ch,
-                                                           const struct code_operands *o, int r, int block, int shift)
+                                                           const struct code_operands *o, int r, int block, float *acc,
+                                                           int shift)
 {
     const struct code_block *a = ch->block_of + (size_t)ch->row[r] * (size_t)(ch->rows->k / STRIP) + block;
     const float *value = ch->rows->value + (size_t)ch->row[r] * (size_t)ch->rows->k + STRIP * block;
-    float *acc = ch->acc + r * STRIP;
     if (a->state == CODE_ZERO)
         return;
     __m256 before[2] = {_mm256_loadu_ps(acc), _mm256_loadu_ps(acc + 8)}, c[2] = {before[0], before[1]};
@@ -372,13 +373,18 @@ static inline __attribute__((always_inline)) void run(const struct code_chain *c
     const struct constants *k = &fixed;
     set_constants(&fixed, shift);
     __asm__("" : "+r"(k) : : "memory"); /* so that the constants stay in memory */
-    scale_all(ch, shift);
-    for (int i = 0; i < ch->blocks; i++) {
-        decode(ch->w, ch->strip, ch->block[i], &o);
-        for (int r = 0; r < ch->count; r++)
-            step_row(k, ch, &o, r, ch->block[i], shift);
-    }
-    scale_all(ch, -shift);
+    if (shift)
+        scale_all(ch, shift);
+    for (int i = 0; i < ch->blocks; i++)
+        for (int p = 0; p < ch->parts; p++) {
+            int block = ch->block[i * ch->parts + p];
+            float *acc = ch->acc + (size_t)p * ch->part_size;
+            decode(ch->w, ch->strip, block, &o);
+            for (int r = 0; r < ch->count; r++)
+                step_row(k, ch, &o, r, block, acc + r * STRIP, shift);
+        }
+    if (shift)
+        scale_all(ch, -shift);
 }
 
 void code_chain_avx2(const struct code_chain *c)

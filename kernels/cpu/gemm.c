@@ -88,12 +88,6 @@ static void run_chain(const struct job *j, const struct packed_weight *w, struct
                       const struct row_block *rb, const int32_t *block, int blocks, struct thread_space *space,
                       float *acc)
 {
-    if (j->code_blocks && !w->special) {
-        struct code_chain c = {w, &j->rows, j->code_blocks, rb->a, rb->count, block, blocks, strips.first, acc};
-        for (int i = 0; i < strips.count; i++, c.strip++, c.acc += rb->count * STRIP)
-            j->code_chain(&c);
-        return;
-    }
     struct chain c = {.rule = j->rule,
                       .act = w->act,
                       .shift = w->shift,
@@ -135,6 +129,34 @@ static void warp_row(const struct job *j, const struct packed_weight *w, struct 
             n = 0;
         }
     }
+}
+
+/* All warp rows of a slice from codes, side by side. */
+static void slice_of_codes(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
+                           const struct gemm_slice *s, int tk, float *acc)
+{
+    int32_t block[CHUNK * MAX_WARP];
+    int warps = tk / 32, n = 0, last = j->mutation.skip_tail ? w->k / 16 - 1 : w->k / 16;
+    struct code_chain c = {w,     &j->rows, j->code_blocks,          rb->a, rb->count, block, 0, warps,
+                           strip, acc,      (size_t)MAX_ROWS * STRIP};
+    for (int t = s->t0; t < s->t1; t++)
+        for (int h = 0; h < 2; h++) {
+            for (int warp = 0; warp < warps; warp++)
+                block[n * warps + warp] = t * (tk / 16) + 2 * warp + h;
+            int cut = block[n * warps + warps - 1] >= last; /* a mutant drops the last block: its warp goes alone */
+            n += !cut;
+            if (n == CHUNK || cut || (t + 1 == s->t1 && h == 1)) {
+                c.blocks = n;
+                j->code_chain(&c);
+                n = 0;
+            }
+            if (cut) {
+                c.blocks = 1;
+                c.parts = warps - 1;
+                j->code_chain(&c);
+                c.parts = warps;
+            }
+        }
 }
 
 /* Sum over the warp rows into warp[0]: 0+1, or 0+(1+(3+2)). */
@@ -248,8 +270,14 @@ static void tile_strips(const struct job *j, const struct gemm_launch *l, int ti
         const struct gemm_slice *slice = &space->slice[j->mutation.top_first ? count - 1 - i : i];
         if (i && j->mutation.first_slice_wins)
             break;
-        for (int warp = 0; warp < warps; warp++)
-            warp_row(j, w, strips, rb, slice, l->tk, warp, space, space->warp[warp]);
+        if (j->code_blocks && !w->special) {
+            for (int warp = 0; warp < warps; warp++)
+                memset(space->warp[warp], 0, (size_t)cells * sizeof(float));
+            slice_of_codes(j, w, strips.first, rb, slice, l->tk, space->warp[0]);
+        } else {
+            for (int warp = 0; warp < warps; warp++)
+                warp_row(j, w, strips, rb, slice, l->tk, warp, space, space->warp[warp]);
+        }
         fold(&j->mutation, space->warp, warps, cells);
         add_slice(s, space->run, space->warp[0], i, count, cells);
     }
@@ -294,7 +322,7 @@ static void member(void *arg, int index, int members)
             find_rows(j->p, l, rows, &rb);
             for (struct strips s = {from, 0}; rb.count && s.first < to; s.first += s.count) {
                 /* a tile is 64 columns or more, so an even strip and its neighbour share one */
-                s.count = rb.count == 1 && s.first % 2 == 0 && s.first + 1 < to ? 2 : 1;
+                s.count = !j->code_blocks && rb.count == 1 && s.first % 2 == 0 && s.first + 1 < to ? 2 : 1;
                 tile_strips(j, l, rows * l->NT + s.first * STRIP / l->tn, s, &rb, space);
             }
         }
