@@ -162,13 +162,16 @@ static void slice_of_codes(const struct job *j, const struct packed_weight *w, i
 /* Sum over the warp rows into warp[0]: 0+1, or 0+(1+(3+2)). */
 static void fold(const struct mutation *m, float (*warp)[MAX_ROWS * STRIP], int warps, int cells)
 {
-    for (int i = 0; i < cells; i++)
-        if (warps == 2)
-            warp[0][i] = warp[0][i] + warp[1][i];
-        else if (m->fold_left)
-            warp[0][i] = ((warp[0][i] + warp[1][i]) + warp[2][i]) + warp[3][i];
-        else
-            warp[0][i] = warp[0][i] + (warp[1][i] + (warp[3][i] + warp[2][i]));
+    float *a = warp[0], *b = warp[1], *c = warp[2], *d = warp[3];
+    if (warps == 2)
+        for (int i = 0; i < cells; i++)
+            a[i] = a[i] + b[i];
+    else if (m->fold_left)
+        for (int i = 0; i < cells; i++)
+            a[i] = ((a[i] + b[i]) + c[i]) + d[i];
+    else
+        for (int i = 0; i < cells; i++)
+            a[i] = a[i] + (b[i] + (d[i] + c[i]));
 }
 
 static float round16(enum activation act, float x)
@@ -247,12 +250,24 @@ static uint16_t write_out(const struct job *j, const struct packed_weight *w, fl
     return r;
 }
 
+/* The common write-out, a row at a time: optional global scale, one rounding to bf16. */
+static void store_plain(const struct packed_weight *w, const float *run, int n, uint16_t *c)
+{
+    int scaled = w->format == WF_NVFP4;
+    for (int i = 0; i < n; i++)
+        c[i] = bf16_from_f32(scaled ? run[i] * w->global : run[i]);
+}
+
 static void store_strip(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
                         const float *run)
 {
     const struct gemm_problem *p = j->p;
-    for (int r = 0; r < rb->count; r++)
-        for (int i = 0; i < STRIP && strip * STRIP + i < w->n_used; i++) {
+    int plain = w->act == ACT_BF16 && !w->column && !w->bias && !p->route_weight && !j->mutation.global_after;
+    int width = w->n_used - strip * STRIP < STRIP ? w->n_used - strip * STRIP : STRIP;
+    for (int r = 0; plain && r < rb->count; r++)
+        store_plain(w, run + r * STRIP, width, p->c + (size_t)rb->c[r] * (size_t)p->ldc + strip * STRIP);
+    for (int r = 0; !plain && r < rb->count; r++)
+        for (int i = 0; i < width; i++) {
             int column = strip * STRIP + i;
             p->c[(size_t)rb->c[r] * (size_t)p->ldc + (size_t)column] = write_out(
                 j, w, run[r * STRIP + i], rb->place[r], column, p->route_weight ? p->route_weight + rb->c[r] : NULL);
