@@ -1,0 +1,141 @@
+/* capture - a golden from an oracle: ids, top lists decode- and prefill-shaped, the oracle's own noise, provenance */
+#include "goldens/exchange.h"
+#include "goldens/store.h"
+#include "harness/capture.h"
+#include "harness/models/load.h"
+#include "tools/command.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+extern const struct command command_capture;
+
+struct options {
+    const char *oracle, *model, *battery, *repeats, *top_k, *output, *arm;
+};
+
+static int number(const char *name, const char *text, int lo, int hi, int *out, struct err *e)
+{
+    char *end;
+    long v = strtol(text, &end, 10);
+    if (*end || end == text || v < lo || v > hi)
+        return FAIL(e, E_USAGE, "--%s %s: a number from %d to %d is expected", name, text, lo, hi);
+    *out = (int)v;
+    return OK;
+}
+
+static void show(void *arg, const char *prompt, int done, int total)
+{
+    (void)prompt;
+    tool_progress(arg, "capturing", done, total);
+}
+
+static int battery_of(struct store *s, const char *name, struct battery **b, struct err *e)
+{
+    size_t n = strlen(name);
+    return n > 5 && !strcmp(name + n - 5, ".json") ? battery_read(name, b, e) : store_battery_get(s, name, b, e);
+}
+
+static int print(const struct tool *t, const struct golden *g, int64_t id, const char *output)
+{
+    int tokens = 0, same = 0, rows = 0, repeats = 0, equal = 0;
+    for (int i = 0; i < g->prompts; i++) {
+        tokens += g->prompt[i].n;
+        rows += g->prompt[i].decode.rows;
+        same += g->prompt[i].rows_equal > 0 ? g->prompt[i].rows_equal : 0;
+        repeats += g->prompt[i].repeats;
+        equal += g->prompt[i].repeats_equal;
+    }
+    if (t->json) {
+        json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:s,s:i,s:i,s:{s:i,s:i,s:i,s:i}}", "golden", (json_int_t)id, "status",
+                              "pending", "model", g->model, "battery", g->battery, "arm", g->arm, "prompts", g->prompts,
+                              "tokens", tokens, "noise", "repeats", repeats, "repeats_equal", equal, "rows", rows,
+                              "decode_rows_equal_prefill_rows", same);
+        json_dumpf(o, stdout, JSON_COMPACT);
+        putchar('\n');
+        json_decref(o);
+    } else {
+        printf("golden %lld (pending): model %s, battery %s, arm %s, %d prompts, %d tokens\n", (long long)id, g->model,
+               g->battery, g->arm, g->prompts, tokens);
+        printf("noise    %d of %d repeats equal in ids and logits; prefill = decode in %d of %d rows\n", equal, repeats,
+               same, rows);
+        printf("use it   assay run --engine native --model %s --battery %s --golden %s\n", g->model, g->battery,
+               g->arm);
+        if (output)
+            printf("written  %s\n", output);
+    }
+    return OK;
+}
+
+static int capture(struct tool *t, const struct options *o, struct capture_spec *spec, struct err *e)
+{
+    struct store *s = NULL;
+    struct model *m = NULL;
+    struct battery *b = NULL;
+    struct golden *g = NULL;
+    char date[11];
+    int64_t id = 0;
+    time_t now = time(NULL);
+    struct tm tm;
+    gmtime_r(&now, &tm);
+    strftime(date, sizeof date, "%Y-%m-%d", &tm);
+    spec->date = date;
+    if (number("repeats", o->repeats, 1, 100, &spec->repeats, e) ||
+        number("top-k", o->top_k, 1, 1000, &spec->top_k, e) || tool_store(t, &s, e) || tool_model(t, o->model, &m, e) ||
+        battery_of(s, o->battery, &b, e))
+        goto out;
+    spec->model = m;
+    spec->battery = b;
+    spec->progress = show;
+    spec->progress_arg = t;
+    if (capture_golden(spec, &g, e) || store_golden_put(s, g, "pending", &id, e) ||
+        (o->output && golden_write(o->output, g, e)))
+        goto out;
+    print(t, g, id, o->output);
+out:
+    golden_free(g);
+    battery_free(b);
+    model_close(m);
+    store_close(s);
+    return e->code;
+}
+
+static int run(struct tool *t, int argc, char **argv)
+{
+    struct options o = {.repeats = "2", .top_k = "20", .arm = "reference"};
+    const struct option_spec spec[] = {{"oracle", "O", &o.oracle},   {"model", "M", &o.model},
+                                       {"battery", "B", &o.battery}, {"repeats", "K", &o.repeats},
+                                       {"top-k", "K", &o.top_k},     {"output", "FILE", &o.output},
+                                       {"arm", "NAME", &o.arm},      {0}};
+    char *words[64];
+    int status, n = argc <= 64 ? tool_options(t, &command_capture, argc, argv, spec, words, &status) : -1;
+    struct err e = {0};
+    if (n < 0)
+        return argc <= 64 ? status : 2;
+    struct capture_spec c = {.oracle = o.oracle ? oracle_find(o.oracle) : NULL, .arm = o.arm};
+    if (n || !o.oracle || !o.model || !o.battery)
+        FAIL(&e, E_USAGE, "--oracle, --model and --battery are needed, and no other words");
+    else if (!c.oracle)
+        FAIL(&e, E_USAGE, "no oracle \"%s\"; there is: reference", o.oracle);
+    else
+        capture(t, &o, &c, &e);
+    return e.code ? tool_fail(t, "capture", &e) : 0;
+}
+
+COMMAND(capture) = {
+    .name = "capture",
+    .summary = "a golden from an oracle, with the oracle's own noise",
+    .usage =
+        "usage: assay capture --oracle reference --model M --battery B [options]\n"
+        "\nDecodes every prompt greedily, keeps the best logits of every position decode-shaped (token by token) and\n"
+        "prefill-shaped (one pass), repeats, compares, and stores the golden with its provenance as pending.\n\n"
+        "  --repeats K     passes over every prompt (2)\n"
+        "  --top-k K       values kept at a position (20)\n"
+        "  --arm NAME      what the golden's arm is called (reference)\n"
+        "  --output FILE   also write assay-golden/1, compressed when it ends in .zst\n"
+        "Options: --store FILE, --json.\n",
+    .order = 20,
+    .run = run,
+};
