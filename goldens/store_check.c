@@ -62,7 +62,7 @@ int store_check(struct store *s, json_t **report, struct err *e)
     int rc = collect(s, "PRAGMA integrity_check", "ok", bad, e);
     if (!rc)
         rc = collect(s,
-                     "SELECT 'row ' || rowid || ' of ' || \"table\" || ' points to nothing in ' || parent"
+                     "SELECT 'row ' || coalesce(rowid, '') || ' of ' || \"table\" || ' points to nothing in ' || parent"
                      " FROM pragma_foreign_key_check",
                      "", bad, e);
     if (!rc)
