@@ -1,0 +1,191 @@
+/* markdown - a comment of a pull request: the verdict first, details folded, cut before a host would refuse it */
+#include "reports/escape.h"
+#include "reports/form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COMMENT_MAX 60000 /* bytes; GitHub takes 65536 characters */
+
+static const char *mark(const struct report *r)
+{
+    switch (r->verdict) {
+    case RV_PASS: return "\u2705";
+    case RV_PASS_BY_RAZOR: return "\U0001f7e1";
+    case RV_FAIL: return "\u274c";
+    default: return "\u26a0\ufe0f";
+    }
+}
+
+static long num(const json_t *o, const char *key)
+{
+    return (long)json_integer_value(json_object_get(o, key));
+}
+
+/* Hosts look for issue numbers, mentions and commits everywhere but in code. */
+static void put_code(FILE *f, const char *text)
+{
+    if (!text || !*text) {
+        fputs("-", f);
+        return;
+    }
+    fputs("<code>", f);
+    put_markdown(f, text);
+    fputs("</code>", f);
+}
+
+static void put_overview(FILE *f, const struct report *const *runs, int n)
+{
+    fputs("| | verdict | run | model | battery | arm | prompts exact | tokens equal | roots |\n"
+          "|---|---|---|---|---|---|---|---|---|\n",
+          f);
+    for (int i = 0; i < n; i++) {
+        const struct report *r = runs[i];
+        const json_t *s = r->summary;
+        fprintf(f, "| %s | **%s** | %lld | ", mark(r), report_verdict(r), (long long)r->id);
+        put_code(f, r->model);
+        fputs(" | ", f);
+        put_code(f, r->battery_name);
+        fputs(" | ", f);
+        put_code(f, r->arm);
+        if (s)
+            fprintf(f, " | %ld/%ld | %ld/%ld | %zu |\n", num(s, "prompts_exact"), num(s, "prompts"),
+                    num(s, "tokens_equal"), num(s, "tokens"), json_array_size(json_object_get(s, "roots")));
+        else
+            fprintf(f, " | %d/%d answered | - | - |\n", r->answered, r->prompts);
+    }
+    fputc('\n', f);
+}
+
+static void put_item(FILE *f, const struct report *r, const struct verdict_row *v, size_t limit, int *cut)
+{
+    if (ftell(f) > (long)limit) {
+        ++*cut;
+        return;
+    }
+    char *text = report_sentence(r, v);
+    fputs(verdict_is_benign(v->verdict) ? "- " : "- **", f);
+    put_code(f, text);
+    fputs(verdict_is_benign(v->verdict) ? "\n" : "**\n", f);
+    free(text);
+}
+
+/* Differences of one kind: what fails comes first, so that a shortened list never hides it. */
+static void put_kind(FILE *f, const struct report *r, int benign, size_t limit, int *cut)
+{
+    for (int i = 0; i < r->rows; i++) {
+        const struct verdict_row *v = &r->row[i];
+        if (verdict_is_benign(v->verdict) == benign && (v->verdict != V_CASCADE || v->root || v->forced))
+            put_item(f, r, v, limit, cut);
+    }
+}
+
+static int listed(const struct report *r)
+{
+    int n = 0;
+    for (int i = 0; i < r->rows; i++)
+        n += r->row[i].verdict != V_CASCADE || r->row[i].root || r->row[i].forced;
+    return n;
+}
+
+static void put_differences(FILE *f, const struct report *r, size_t limit)
+{
+    int cut = 0, n = listed(r);
+    if (!n)
+        return;
+    fprintf(f, "<details><summary>%d difference%s</summary>\n\n", n, n == 1 ? "" : "s");
+    put_kind(f, r, 0, limit, &cut);
+    put_kind(f, r, 1, limit, &cut);
+    if (cut)
+        fprintf(f, "- and %d more: `assay show %lld --all`\n", cut, (long long)r->id);
+    fputs("\n</details>\n\n", f);
+}
+
+static void put_counters(FILE *f, const struct report *r)
+{
+    const char *name;
+    json_t *c;
+    if (!json_object_size(json_object_get(r->summary, "counters")))
+        return;
+    fputs("| counter | ran | expected |\n|---|---|---|\n", f);
+    json_object_foreach(json_object_get(r->summary, "counters"), name, c)
+    {
+        const json_t *expected = json_object_get(c, "expected");
+        fputs("| ", f);
+        put_code(f, name);
+        fprintf(f, " | %ld | ", num(c, "ran"));
+        fprintf(f, json_is_integer(expected) ? "%ld |\n" : "unknown |\n", num(c, "expected"));
+    }
+    fputc('\n', f);
+}
+
+static void put_provenance(FILE *f, const struct report *r)
+{
+    static const char *const keys[] = {"golden_sha256", "battery_sha256", "model_sha256",
+                                       "commit",        "started",        "finished"};
+    const json_t *oracle = json_object_get(r->summary, "oracle");
+    static const char *const of_oracle[] = {"name", "version", "gpu", "dtype"};
+    fputs("<details><summary>Provenance, counters, how to run it again</summary>\n\n", f);
+    put_counters(f, r);
+    fputs("| | |\n|---|---|\n| oracle |", f);
+    for (size_t i = 0; i < sizeof of_oracle / sizeof *of_oracle; i++) {
+        fputc(' ', f);
+        put_code(f, json_string_value(json_object_get(oracle, of_oracle[i])));
+    }
+    fputs(" |\n", f);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        fprintf(f, "| %s | ", keys[i]);
+        put_code(f, json_string_value(json_object_get(r->run, keys[i])));
+        fputs(" |\n", f);
+    }
+    const char *again = json_string_value(json_object_get(r->summary, "again"));
+    if (again && *again) {
+        fputs("| again | ", f);
+        put_code(f, again);
+        fputs(" |\n", f);
+    }
+    fputs("\n</details>\n\n", f);
+}
+
+static void put_run(FILE *f, const struct report *r, size_t limit)
+{
+    char power[200];
+    fprintf(f, "### %s %s: ", mark(r), report_verdict(r));
+    put_code(f, r->model);
+    fputs(", ", f);
+    put_code(f, r->battery_name);
+    fputs("\n\nWhy: ", f);
+    put_code(f, r->why);
+    fputs("\n\n", f);
+    for (int i = 0; i < r->notes; i++) {
+        fputs("> Note: ", f);
+        put_code(f, r->note[i]);
+        fputs("\n\n", f);
+    }
+    put_differences(f, r, limit);
+    put_provenance(f, r);
+    report_power(r, power, sizeof power);
+    if (*power)
+        fprintf(f, "Power: %s\n\n", power);
+}
+
+static int write(FILE *f, const struct report *const *runs, int n, struct err *e)
+{
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return FAIL(e, E_NOMEM, "out of memory for the report");
+    put_overview(out, runs, n);
+    /* The tail of every run keeps its share: what is cut are lists of differences. */
+    size_t head = (size_t)ftell(out), share = (COMMENT_MAX - head) / (size_t)n;
+    for (int i = 0; i < n; i++)
+        put_run(out, runs[i], head + share * (size_t)(i + 1) - (share < 4000 ? share / 2 : 4000));
+    fclose(out);
+    fputs(text ? text : "", f);
+    free(text);
+    return OK;
+}
+
+FORM(markdown) = {
+    .name = "markdown", .summary = "for a comment of a pull request, details folded", .ending = ".md", .write = write};
