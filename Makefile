@@ -22,6 +22,7 @@ ROOMS   := $(wildcard harness kernels oracle goldens reports tools)
 SOURCES := $(filter-out %/test/%.c,$(sort $(shell find $(ROOMS) -name '*.c' -not -path '*/test/*' -not -path '*/examples/*')))
 MAIN    := tools/main.c
 SCHEMA  := $(BUILD)/gen/goldens_schema.c
+PAGE    := $(patsubst reports/page/%,$(BUILD)/gen/%.c,$(wildcard reports/page/*))
 OBJECTS := $(patsubst %.c,$(BUILD)/%.o,$(filter-out $(MAIN),$(SOURCES)))
 CHECKS  := $(sort $(wildcard $(foreach r,$(ROOMS),$(r)/test/check_*.c)))
 CHECK_BINARIES := $(patsubst %.c,$(BUILD)/%,$(CHECKS))
@@ -37,7 +38,7 @@ SETS := command:command:tools/cmd_:tools/command.h \
         form:form:reports/form_:reports/form.h
 set_field = $(word $(2),$(subst :, ,$(1)))
 TABLES := $(foreach s,$(SETS),$(if $(wildcard $(call set_field,$(s),4)),$(BUILD)/gen/$(call set_field,$(s),1)_all.c))
-TABLE_OBJECTS := $(TABLES:.c=.o) $(SCHEMA:.c=.o)
+TABLE_OBJECTS := $(TABLES:.c=.o) $(SCHEMA:.c=.o) $(PAGE:.c=.o)
 
 # Instruction sets are compiled in every build and chosen at run time.
 $(BUILD)/kernels/cpu/%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
@@ -80,6 +81,12 @@ FORCE:
 $(SCHEMA): goldens/schema.sql
 	@mkdir -p $(@D)
 	@{ echo 'extern const char goldens_schema_sql[]; const char goldens_schema_sql[] ='; \
+	   sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $<; echo ';'; } > $@
+
+# page.css becomes the string page_css, and so on.
+$(PAGE): $(BUILD)/gen/%.c: reports/page/%
+	@mkdir -p $(@D)
+	@{ echo 'extern const char $(subst .,_,$*)[]; const char $(subst .,_,$*)[] ='; \
 	   sed 's/\\/\\\\/g; s/"/\\"/g; s/.*/"&\\n"/' $<; echo ';'; } > $@
 
 $(CHECK_BINARIES): $(BUILD)/%: $(BUILD)/%.o $(CHECK_HELP) $(BUILD)/libassay.a

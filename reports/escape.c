@@ -135,7 +135,7 @@ static void markdown_unit(FILE *f, const char *unit)
         fprintf(f, is_plain((unsigned char)*unit) ? "%c" : "&#%d;", *unit);
 }
 
-/* A joiner after @ keeps hosts from seeing a mention, one after www an address. */
+/* A comment inside keeps hosts from seeing a mention or an address, and a copied text stays as it was. */
 void put_markdown(FILE *f, const char *text)
 {
     char *visible = text ? text_visible(text, strlen(text), 0) : NULL, one[2] = {0};
@@ -145,7 +145,7 @@ void put_markdown(FILE *f, const char *text)
         one[0] = *s;
         markdown_unit(f, one);
         if (*s == '@' || (s - visible >= 2 && s[1] == '.' && !strncasecmp(s - 2, "www", 3)))
-            fputs("&#8288;", f);
+            fputs("<!-- -->", f);
     }
     fputs(rtl ? "\u2069" : "", f);
     free(visible);
