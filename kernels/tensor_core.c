@@ -51,8 +51,11 @@ static struct term product(enum activation type, uint16_t a, uint16_t b, struct 
     return (struct term){negative ? -p : p, ea + eb};
 }
 
+/* A term on the grid, cut toward zero. Only zeros can have an exponent above the alignment. */
 static int64_t shifted(int64_t x, int by)
 {
+    if (!x)
+        return 0;
     if (by >= 0)
         return x * ((int64_t)1 << by);
     uint64_t mag = (uint64_t)(x < 0 ? -x : x);

@@ -31,7 +31,7 @@ void code_prepare_row(const struct prepared_rows *r, int row, struct code_block 
         for (int k = 0; k < 16; k++) {
             int mag = a[k] & 0x7fff, exponent = (mag >> 7) - 127, shift = exponent - 7 - lsb;
             int significand = (mag & 127) | 128;
-            int x = shift >= 0 ? significand << (shift & 31) : significand >> (-shift & 31);
+            int x = shift >= 0 ? significand << (shift & 15) : significand >> (-shift & 15); /* unused beyond 15 bits */
             out->key[k] = mag ? (int8_t)(4 * (exponent - top < -REACH ? -REACH : exponent - top)) : -128;
             out->value[k] = mag ? (int16_t)(a[k] >> 15 ? -x : x) : 0;
         }
