@@ -71,7 +71,6 @@ static int linear(struct native_session *s, const struct packed_weight *w, const
                                .reduce = s->n->o.reduce};
     struct gemm_problem p = {.w = w, .a = x, .lda = w->k_used, .c = y, .ldc = w->n_used};
     if (shape.route != ROUTE_DENSE) {
-        shape.reduce = REDUCE_F32;
         shape.block_rows = plan_block_rows(m, 1, 1);
         shape.blocks = single_expert(s, m, shape.block_rows);
         p.sorted_routes = s->sorted;
@@ -97,7 +96,7 @@ static int experts(struct native_session *s, const struct packed_weight *w, int 
                                .group = w->group,
                                .experts = s->n->model->config.experts,
                                .topk = topk,
-                               .reduce = REDUCE_F32,
+                               .reduce = s->n->o.reduce,
                                .block_rows = block_rows,
                                .blocks = blocks};
     struct gemm_problem p = {.w = w,
