@@ -15,7 +15,7 @@ CFLAGS  ?= -O2 -g
 ASAN    := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 CSTD    := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-strict-aliasing
 ALL_CFLAGS = $(CSTD) $(WARN) $(CFLAGS) $(ASAN) -I. -I$(BUILD) -pthread $(shell pkg-config --cflags $(PKGS) 2>/dev/null)
-LIBS    = $(shell pkg-config --libs $(PKGS)) -lm -pthread
+LIBS    = $(shell pkg-config --libs $(PKGS)) -lm -ldl -pthread
 LDFLAGS += $(ASAN)
 
 ROOMS   := $(wildcard harness kernels oracle goldens reports tools)

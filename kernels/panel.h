@@ -48,6 +48,8 @@ panel_chain_fn panel_chain_portable, panel_chain_avx2, panel_chain_avx512;
 
 /* Fastest that this CPU has. Name for reports in *name (NULL is fine). */
 panel_chain_fn *panel_chain_best(const char **name);
+/* From now on only that implementation, for benchmarks and tests; NULL: the fastest again. 0 when there is none. */
+int panel_choose(const char *name);
 /* By name: portable, avx2, avx512; NULL when this CPU or build has it not. */
 panel_chain_fn *panel_chain_named(const char *name);
 

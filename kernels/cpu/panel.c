@@ -122,10 +122,20 @@ panel_chain_fn *panel_chain_named(const char *name)
     return NULL;
 }
 
+static const char *chosen; /* set before threads start */
+
+int panel_choose(const char *name)
+{
+    if (name && !panel_chain_named(name))
+        return 0;
+    chosen = name;
+    return 1;
+}
+
 panel_chain_fn *panel_chain_best(const char **name)
 {
     size_t i = 0;
-    while (!usable(implementations[i].name))
+    while (!usable(implementations[i].name) || (chosen && strcmp(chosen, implementations[i].name)))
         i++;
     if (name)
         *name = implementations[i].name;

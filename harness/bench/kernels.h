@@ -1,0 +1,20 @@
+/* kernels - how fast the executor is, against named opponents in the same run; every timed output is checked */
+#ifndef ASSAY_BENCH_KERNELS_H
+#define ASSAY_BENCH_KERNELS_H
+
+#include "harness/base/err.h"
+
+#include <jansson.h>
+
+struct bench_spec {
+    int n, k, runs, threads;
+    const char *data_dir;
+    void (*progress)(void *arg, const char *what, int done, int total); /* NULL is fine */
+    void *arg;
+};
+
+/* {machine, read_gb_s, shape, rows:[{format, m, path, gmac_s, spread, gb_s, share_of_read, equal, vs_fma,
+ * vs_openblas}], opponents:[...], absent:[...]}. New reference. */
+int bench_kernels(const struct bench_spec *s, json_t **report, struct err *e);
+
+#endif
