@@ -34,7 +34,7 @@ static void put_head(FILE *f, const struct report *const *runs, int n)
           f);
     put_base64(f, hash, sizeof hash);
     fputs("'\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-          "<meta name=\"color-scheme\" content=\"light dark\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+          "<meta name=\"color-scheme\" content=\"light dark\">\n<title>",
           f);
     if (n == 1) {
         fprintf(f, "%s: ", report_verdict(runs[0]));

@@ -142,10 +142,10 @@ static void put_gap_labels(FILE *f, const struct chart *c, int vertical)
             continue;
         double at = along(&c->gap, nats);
         snprintf(text, sizeof text, "%g", nats);
-        fprintf(f,
-                vertical ? "<path class=\"axis\" d=\"M%d %.1fh-4\"/>\n"
-                         : "<path class=\"axis\" d=\"M%2$.1f %1$dv4\"/>\n",
-                vertical ? LEFT : HEIGHT - BOTTOM, at);
+        if (vertical)
+            fprintf(f, "<path class=\"axis\" d=\"M%d %.1fh-4\"/>\n", LEFT, at);
+        else
+            fprintf(f, "<path class=\"axis\" d=\"M%.1f %dv4\"/>\n", at, HEIGHT - BOTTOM);
         text_at(f, vertical ? LEFT - 6 : at, vertical ? at + 4 : HEIGHT - BOTTOM + 15, vertical ? "end" : "middle",
                 text);
     }
@@ -199,13 +199,15 @@ static void put_razor_upright(FILE *f, const struct chart *c)
             fmax(high - low, 1), HEIGHT - TOP - BOTTOM);
 }
 
-static void put_razor_edge(FILE *f, const struct chart *c)
+static void put_razor_edges(FILE *f, const struct chart *c)
 {
     if (!has_razor(c))
         return;
-    double high = along(&c->gap, c->razor_high);
-    fprintf(f, "<path class=\"edge\" d=\"M%.1f %dV%d\"/>\n<text class=\"edge\" x=\"%.1f\" y=\"%d\">razor</text>\n",
-            high, TOP - 4, HEIGHT - BOTTOM, high + 4, TOP + 4);
+    double high = along(&c->gap, c->razor_high), low = along(&c->gap, c->razor_low);
+    fprintf(f, "<path class=\"edge\" d=\"M%.1f %dV%dM%.1f %dV%d\"/>\n", high, TOP - 4, HEIGHT - BOTTOM, low, TOP - 4,
+            HEIGHT - BOTTOM);
+    fprintf(f, "<text class=\"edge\" x=\"%.1f\" y=\"%d\">%srazor</text>\n", high + 4, TOP + 4,
+            low < high ? "widest " : "");
 }
 
 static void say_razor(FILE *f, const struct chart *c)
@@ -229,7 +231,7 @@ static void put_histogram(FILE *f, const struct chart *c)
     open_drawing(f, "histogram of gaps in nats on a logarithmic axis, with the razor");
     put_razor_upright(f, c);
     put_bars(f, c);
-    put_razor_edge(f, c);
+    put_razor_edges(f, c);
     fprintf(f, "<path class=\"axis\" d=\"M%d %dH%d\"/>\n", LEFT, HEIGHT - BOTTOM, WIDTH - RIGHT);
     put_gap_labels(f, c, 0);
     text_at(f, WIDTH - RIGHT, HEIGHT - 6, "end", "gap, nat");
@@ -254,6 +256,11 @@ static void put_points(FILE *f, const struct report *r, const struct chart *c)
         if (*cell & mark)
             continue;
         *cell |= mark;
+        if (v->razor_nats > 0 && isfinite(v->razor_nats)) {
+            double own = along(&c->gap, v->razor_nats);
+            fprintf(f, "<path class=\"reach\" d=\"M%.1f %.1fV%.1f\"/><path class=\"own\" d=\"M%.1f %.1fh8\"/>", x, y,
+                    own, x - 4, own);
+        }
         if (v->forced)
             fprintf(f, "<circle class=\"hollow %s\" cx=\"%.1f\" cy=\"%.1f\" r=\"4\"/>\n", html_mark(v->verdict), x, y);
         else
@@ -268,17 +275,18 @@ static void put_scatter(FILE *f, const struct report *r, const struct chart *c)
     struct chart up = *c;
     up.gap.from = HEIGHT - BOTTOM - 22;
     up.gap.length = -(HEIGHT - BOTTOM - 22 - TOP);
-    fputs("<figure><figcaption><b>Gap over position</b>: \u25c6 free run, \u25cb forced run. A gap that grows with the "
-          "position speaks for an error that adds up.</figcaption>\n",
+    fputs("<figure><figcaption><b>Gap over position</b>: \u25c6 free run, \u25cb forced run, \u2013 the razor at that "
+          "token. "
+          "Gaps that grow with the position speak for an error that adds up.</figcaption>\n",
           f);
     open_drawing(f, "gaps in nats over the position of the token");
     if (has_razor(c)) {
         double low = along(&up.gap, c->razor_low), high = along(&up.gap, c->razor_high);
         fprintf(f,
                 "<rect class=\"razor\" x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\"/>\n<path class=\"edge\" "
-                "d=\"M%d %.1fH%d\"/>\n<text class=\"edge\" x=\"%d\" y=\"%.1f\" text-anchor=\"end\">razor</text>\n",
-                LEFT, high, WIDTH - RIGHT - LEFT, fmax(low - high, 1), LEFT, high, WIDTH - RIGHT, WIDTH - RIGHT - 4,
-                high - 5);
+                "d=\"M%d %.1fH%dM%d %.1fH%d\"/>\n",
+                LEFT, high, WIDTH - RIGHT - LEFT, fmax(low - high, 1), LEFT, high, WIDTH - RIGHT, LEFT, low,
+                WIDTH - RIGHT);
     }
     put_points(f, r, &up);
     fprintf(f, "<path class=\"axis\" d=\"M%d %dV%dH%d\"/>\n", LEFT, TOP, HEIGHT - BOTTOM, WIDTH - RIGHT);

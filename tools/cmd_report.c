@@ -3,6 +3,8 @@
 #include "tools/command.h"
 
 #include "goldens/exchange.h"
+#include "harness/models/load.h"
+#include "harness/tokenizer/tokenizer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,18 +97,55 @@ static int write_out(const struct form *form, const struct report *const *r, int
     return rc;
 }
 
+static int piece(void *arg, int32_t id, char *buf, int size)
+{
+    char *text;
+    size_t n;
+    struct err quiet = {0};
+    if (id >= tokenizer_vocab(arg) || tokenizer_decode(arg, &id, 1, &text, &n, &quiet))
+        return -1;
+    n = n < (size_t)size ? n : (size_t)size;
+    memcpy(buf, text, n);
+    free(text);
+    return (int)n;
+}
+
+/* The run's own model names its tokenizer; without one at hand the report shows ids. NULL: none. */
+static struct tokenizer *find_tokenizer(const struct tool *t, struct store *s, int64_t run)
+{
+    char folder[1024], path[1100];
+    struct err quiet = {0};
+    struct tokenizer *tok = NULL;
+    json_t *o = NULL;
+    if (store_run_get(s, run, &o, &quiet))
+        return NULL;
+    const char *model = json_string_value(json_object_get(o, "model"));
+    if (model && !model_find(model, t->data_dir, t->cache_dir, folder, sizeof folder, &quiet)) {
+        snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+        if (tokenizer_open(path, &tok, &quiet))
+            tok = NULL;
+    }
+    json_decref(o);
+    return tok;
+}
+
 static int report(const struct tool *t, const int64_t *id, int n, const struct form *form, const char *output,
                   struct err *e)
 {
     struct report *r[RUNS_MAX] = {0};
+    struct tokenizer *tok[RUNS_MAX] = {0};
     struct store *s = NULL;
     int rc = store_open(t->store_path, &s, e);
-    for (int i = 0; i < n && rc == OK; i++)
-        rc = report_gather(s, id[i], NULL, NULL, &r[i], e);
+    for (int i = 0; i < n && rc == OK; i++) {
+        tok[i] = find_tokenizer(t, s, id[i]);
+        rc = report_gather(s, id[i], tok[i] ? piece : NULL, tok[i], &r[i], e);
+    }
     if (rc == OK)
         rc = write_out(form, (const struct report *const *)r, n, output, e);
-    for (int i = 0; i < n; i++)
+    for (int i = 0; i < n; i++) {
         report_free(r[i]);
+        tokenizer_close(tok[i]);
+    }
     store_close(s);
     return rc;
 }
