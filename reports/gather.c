@@ -63,8 +63,7 @@ static int read_rows(struct report *r, struct err *e)
     return OK;
 }
 
-/* A report without golden or battery still shows what the run itself holds. */
-static int read_references(struct store *s, struct report *r, struct err *e)
+static int find_golden(struct store *s, struct report *r, struct err *e)
 {
     struct err missing = {0};
     char sha256[SHA256_HEX_SIZE] = "";
@@ -72,20 +71,27 @@ static int read_references(struct store *s, struct report *r, struct err *e)
     int rc = store_golden_get(s, r->model, r->battery_name, arm, &r->golden, sha256, &missing);
     if (rc && rc != E_MISSING)
         return FAIL(e, rc, "%s", missing.text);
-    if (rc) {
-        add_note(r, "the oracle's side is not shown", missing.text);
-    } else if (strcmp(sha256, str(r->run, "golden_sha256"))) {
-        add_note(r, "the oracle's side is not shown",
-                 "the store's golden of that name is not the one that this run was judged against");
-        golden_free(r->golden);
-        r->golden = NULL;
-    }
-    missing = (struct err){0};
-    rc = store_battery_get(s, r->battery_name, &r->battery, &missing);
+    if (rc == OK && !strcmp(sha256, str(r->run, "golden_sha256")))
+        return OK;
+    add_note(r, "the oracle's side is not shown",
+             rc ? missing.text : "the store's golden of that name is not the one that this run was judged against");
+    golden_free(r->golden);
+    r->golden = NULL;
+    return OK;
+}
+
+static int find_battery(struct store *s, struct report *r, struct err *e)
+{
+    struct err missing = {0};
+    int rc = store_battery_get(s, r->battery_name, &r->battery, &missing);
     if (rc && rc != E_MISSING)
         return FAIL(e, rc, "%s", missing.text);
-    if (rc)
-        add_note(r, "the battery is not at hand", missing.text);
+    if (rc == OK && !strcmp(r->battery->sha256, str(r->run, "battery_sha256")))
+        return OK;
+    add_note(r, "the battery is not at hand",
+             rc ? missing.text : "the store's battery of that name is not the one that this run took");
+    battery_free(r->battery);
+    r->battery = NULL;
     return OK;
 }
 
@@ -169,7 +175,8 @@ int report_gather(struct store *s, int64_t run, report_piece *piece, void *arg, 
     if ((rc = store_run_get(s, run, &r->run, e)))
         goto out;
     read_head(r);
-    if ((rc = read_rows(r, e)) || (rc = read_references(s, r, e)) || (rc = read_prompts(s, r, e)))
+    if ((rc = read_rows(r, e)) || (rc = find_golden(s, r, e)) || (rc = find_battery(s, r, e)) ||
+        (rc = read_prompts(s, r, e)))
         goto out;
     say_why(r);
     *out = r;

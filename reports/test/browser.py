@@ -107,8 +107,10 @@ def check(b, page, dark, folder):
     name = "%s-%s" % (os.path.splitext(os.path.basename(page))[0], "dark" if dark else "light")
     b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
     b.call("Emulation.setDeviceMetricsOverride", width=1100, height=1500, deviceScaleFactor=1, mobile=False)
+    start = time.time()
     b.go(page)
-    wrong = []
+    loaded = time.time() - start
+    wrong = ["takes %.1f s to open" % loaded] if loaded > 10 else []
     if b.value("document.querySelectorAll('.strip > span').length") < 1:
         wrong.append("no token is shown")
     if not b.value("document.querySelector('.banner strong').textContent.trim().length > 3"):
@@ -129,6 +131,14 @@ def check(b, page, dark, folder):
     b.key("ArrowRight")
     if b.value("document.getElementById('panel').hidden"):
         wrong.append("the arrow key shows no token")
+    start = time.time()
+    for _ in range(20):
+        b.key("ArrowRight")
+    b.value("document.body.offsetHeight")
+    if time.time() - start > 4:
+        wrong.append("20 arrow keys take %.1f s" % (time.time() - start))
+    if b.value("document.querySelector('.current') !== document.querySelector('.strip').children[Math.min(20, document.querySelector('.strip').children.length - 1)]"):
+        wrong.append("the arrow keys do not step from token to token")
     b.key("n")
     different = b.value("document.querySelectorAll('.strip .root, .strip .forced').length")
     if different and not b.value("document.querySelector('.strip .current').matches('.root,.tie,.near,.nearer,.far,.odd,.forced')"):
