@@ -47,22 +47,34 @@ static void put_head(FILE *f, const struct report *const *runs, int n)
     fprintf(f, " - assay report</title>\n<style>\n%s</style>\n</head>\n<body>\n", page_css);
 }
 
+static void put_overview_row(FILE *f, const struct report *r)
+{
+    const json_t *s = r->summary;
+    fprintf(f, "<tr><td><a href=\"#run-%lld\">%s</a><td class=\"n\">%lld<td><bdi>", (long long)r->id, report_verdict(r),
+            (long long)r->id);
+    put_html(f, r->model);
+    fputs("</bdi><td><bdi>", f);
+    put_html(f, r->battery_name);
+    fputs("</bdi><td><code><bdi>", f);
+    put_html(f, r->arm);
+    if (s)
+        fprintf(f, "</bdi></code><td class=\"n\">%lld / %lld<td class=\"n\">%lld / %lld<td class=\"n\">%zu\n",
+                (long long)json_integer_value(json_object_get(s, "prompts_exact")),
+                (long long)json_integer_value(json_object_get(s, "prompts")),
+                (long long)json_integer_value(json_object_get(s, "tokens_equal")),
+                (long long)json_integer_value(json_object_get(s, "tokens")),
+                json_array_size(json_object_get(s, "roots")));
+    else
+        fputs("</bdi></code><td class=\"n\">-<td class=\"n\">-<td class=\"n\">-\n", f);
+}
+
 static void put_overview(FILE *f, const struct report *const *runs, int n)
 {
     fputs("<nav class=\"scroll\"><table><thead><tr><th>verdict<th class=\"n\">run<th>model<th>battery<th>arm"
-          "</thead>\n<tbody>\n",
+          "<th class=\"n\">prompts exact<th class=\"n\">tokens equal<th class=\"n\">roots</thead>\n<tbody>\n",
           f);
-    for (int i = 0; i < n; i++) {
-        const struct report *r = runs[i];
-        fprintf(f, "<tr><td><a href=\"#run-%lld\">%s</a><td class=\"n\">%lld<td><bdi>", (long long)r->id,
-                report_verdict(r), (long long)r->id);
-        put_html(f, r->model);
-        fputs("</bdi><td><bdi>", f);
-        put_html(f, r->battery_name);
-        fputs("</bdi><td><code><bdi>", f);
-        put_html(f, r->arm);
-        fputs("</bdi></code>\n", f);
-    }
+    for (int i = 0; i < n; i++)
+        put_overview_row(f, runs[i]);
     fputs("</tbody></table></nav>\n", f);
 }
 

@@ -76,7 +76,7 @@ static void measure(const struct report *r, struct chart *c)
             c->razor_high = fmax(c->razor_high, at->row.razor_nats);
             c->last_position = k > c->last_position ? k : c->last_position;
         }
-    c->gap.low = (int)clamp(floor(log2(least)), -24, -4);
+    c->gap.low = (int)clamp(floor(log2(least)) - 1, -24, -4);
     c->gap.high = (int)clamp(ceil(log2(most)), 2, 8);
 }
 

@@ -94,10 +94,10 @@ static void put_lists(FILE *f, const struct report *r, const struct report_promp
     report_rows(p, v->position, v->forced == 2, &oracle, &arm);
     if (!oracle && !arm)
         return;
-    fputs("<details><summary>both lists</summary><div class=\"tops\">", f);
+    fputs("<tr class=\"lists\"><td colspan=\"10\"><details><summary>both lists</summary><div class=\"tops\">", f);
     put_top(f, r, "oracle", oracle, v);
     put_top(f, r, "arm", arm, v);
-    fputs("</div></details>", f);
+    fputs("</div></details>\n", f);
 }
 
 static void put_difference(FILE *f, const struct report *r, const struct verdict_row *v)
@@ -117,9 +117,8 @@ static void put_difference(FILE *f, const struct report *r, const struct verdict
     put_number(f, v->gap_ulp);
     put_number(f, v->razor_nats);
     put_number(f, v->jitter_nats);
-    fprintf(f, "<td class=\"n\">%d<td>", v->ties);
+    fprintf(f, "<td class=\"n\">%d\n", v->ties);
     put_lists(f, r, p, v);
-    fputc('\n', f);
 }
 
 static int is_listed(const struct verdict_row *v)
@@ -137,7 +136,7 @@ void html_differences(FILE *f, const struct report *r)
     fprintf(f,
             "<h2>Differences (%d)</h2>\n<div class=\"scroll\"><table><thead><tr><th>prompt:token<th>evidence"
             "<th>verdict<th>arm<th>oracle<th class=\"n\">gap, nat<th class=\"n\">ULP<th class=\"n\">razor, nat"
-            "<th class=\"n\">jitter, nat<th class=\"n\">tied<th></thead>\n<tbody>\n",
+            "<th class=\"n\">jitter, nat<th class=\"n\">tied</thead>\n<tbody>\n",
             n);
     /* What fails comes first, so that a shortened list never hides it. */
     for (int benign = 0; benign < 2; benign++)

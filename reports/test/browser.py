@@ -1,7 +1,7 @@
 """Opens report pages in headless Chromium through its debugging pipe; no package besides Python is needed.
 
 usage: browser.py CHROMIUM PAGE... [--shot FOLDER]
-For each page, light and dark: no console message, no exception, no request but the page's own; a token is reached by
+For each page, the first three light and dark: no console message, no exception, no request but the page's own; a token is reached by
 keyboard alone and shows both lists; Escape closes. Prints what is wrong and exits 1.
 """
 
@@ -11,6 +11,9 @@ import os
 import subprocess
 import sys
 import time
+
+
+HEIGHT = 1500
 
 
 class Browser:
@@ -103,10 +106,22 @@ def complaints(events):
             yield "request to %s" % p["request"]["url"]
 
 
+def check_without_script(b, page):
+    b.call("Emulation.setScriptExecutionDisabled", value=True)
+    b.go(page)
+    wrong = []
+    if b.value("document.querySelector('.strip').getBoundingClientRect().height") < 5:
+        wrong.append("%s: without JavaScript no token is seen" % page)
+    if not b.value("document.querySelector('.tools').hidden && document.getElementById('panel').hidden"):
+        wrong.append("%s: without JavaScript dead controls are seen" % page)
+    b.call("Emulation.setScriptExecutionDisabled", value=False)
+    return wrong
+
+
 def check(b, page, dark, folder):
     name = "%s-%s" % (os.path.splitext(os.path.basename(page))[0], "dark" if dark else "light")
     b.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
-    b.call("Emulation.setDeviceMetricsOverride", width=1100, height=1500, deviceScaleFactor=1, mobile=False)
+    b.call("Emulation.setDeviceMetricsOverride", width=1100, height=HEIGHT, deviceScaleFactor=1, mobile=False)
     start = time.time()
     b.go(page)
     loaded = time.time() - start
@@ -115,8 +130,13 @@ def check(b, page, dark, folder):
         wrong.append("no token is shown")
     if not b.value("document.querySelector('.banner strong').textContent.trim().length > 3"):
         wrong.append("no verdict in the banner")
-    if b.value("document.documentElement.scrollWidth > innerWidth"):
-        wrong.append("wider than the window")
+    for width in (1100, 390):
+        b.call("Emulation.setDeviceMetricsOverride", width=width, height=HEIGHT, deviceScaleFactor=1, mobile=False)
+        if b.value("document.documentElement.scrollWidth > innerWidth"):
+            wrong.append("wider than a window of %d" % width)
+        if folder and width == 390:
+            b.shot(os.path.join(folder, name + "-narrow.png"))
+    b.call("Emulation.setDeviceMetricsOverride", width=1100, height=HEIGHT, deviceScaleFactor=1, mobile=False)
     if folder:
         b.shot(os.path.join(folder, name + ".png"))
     for _ in range(400):  # by keyboard alone
@@ -164,10 +184,11 @@ def main():
     b, wrong = Browser(program), []
     b.open()
     for page in pages:
-        for dark in (False, True):
+        for dark in (False, True) if page in pages[:3] else (False,):
             wrong += check(b, page, dark, folder)
+    wrong += check_without_script(b, pages[0])
     b.close()
-    print("\n".join(wrong) or "%d pages opened, light and dark: nothing to complain about" % len(pages))
+    print("\n".join(wrong) or "%d pages opened: nothing to complain about" % len(pages))
     sys.exit(1 if wrong else 0)
 
 

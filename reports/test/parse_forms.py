@@ -26,7 +26,7 @@ class Page(html.parser.HTMLParser):
         table thead tbody tr th td a details summary figure figcaption svg path rect text circle article script label input
         kbd pre footer aside button""".split())
     attributes = set("""lang charset http-equiv content name class role aria-hidden aria-label aria-live id href data-token
-        title hidden type viewbox d x y width height text-anchor cx cy r scope""".split())
+        title hidden type viewbox d x y width height text-anchor cx cy r scope colspan""".split())
 
     def __init__(self):
         super().__init__()
