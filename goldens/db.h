@@ -6,6 +6,9 @@
 
 #include <sqlite3.h>
 
+#define STORE_VERSION     2
+#define STORE_APPLICATION 0x61736179 /* "asay" in the file's header */
+
 struct store {
     sqlite3 *db;
     char path[1024];
@@ -34,6 +37,11 @@ const char *db_text(sqlite3_stmt *q, int column); /* "" for NULL */
 int db_pack(const void *data, size_t bytes, int level, void **out, size_t *packed, struct err *e);
 /* Exactly `bytes` must come out; caller frees. E_STORE when the blob is damaged. */
 int db_unpack(const void *packed, size_t n, size_t bytes, const char *what, char **out, struct err *e);
+
+/* The version of a file that is a store or empty; E_STORE for a newer one and for other programs' databases. */
+int store_version(struct store *s, int *version, struct err *e);
+/* Lifts it to STORE_VERSION in one transaction. */
+int store_migrate(struct store *s, int from, struct err *e);
 
 /* Appends a row to the ledger inside the current transaction. what is borrowed. */
 int ledger_add(struct store *s, const char *kind, const json_t *what, struct err *e);

@@ -6,6 +6,8 @@
 
 /* Reads FILE.jsonl or FILE.jsonl.zst. Every field is checked; errors name file and line. Caller frees. */
 int golden_read(const char *path, struct golden **g, struct err *e);
+/* The text of such a file: what a compressed one may grow to is limited by what it weighs. Caller frees. */
+int golden_file(const char *path, void **text, size_t *bytes, struct err *e);
 /* The same from memory; `name` stands for the file in messages. */
 int golden_parse(const char *text, size_t bytes, const char *name, struct golden **g, struct err *e);
 /* Row hashes that lie beside a golden file (FILE.decode.rows.sha256): [n][32], in file order of prompts and rows;

@@ -6,8 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #define MAX_FILE   ((size_t)1 << 30)
+#define MAX_RATIO  64 /* captured goldens shrink to an eighth */
+#define MIN_LIMIT  ((size_t)64 << 20)
 #define MAX_ID     ((int64_t)INT32_MAX)
 #define MAX_TOP    4096
 #define MAX_PROMPT 1000000
@@ -20,6 +23,37 @@ static int copy_name(const json_t *o, const char *key, char *out, size_t size, c
     if (!*s || strlen(s) >= size || strchr(s, '/'))
         return FAIL(e, E_INPUT, "%s: \"%s\" must be a name of 1 to %zu bytes without '/'", where, key, size - 1);
     snprintf(out, size, "%s", s);
+    return OK;
+}
+
+/* A key that no field holds would be lost when the golden is written again: provenance belongs into the header. */
+static int check_keys(const json_t *o, const char *const *known, const char *where, struct err *e)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(size_t)o, key, value)
+    {
+        int i = 0;
+        while (known[i] && strcmp(known[i], key))
+            i++;
+        if (!known[i])
+            return FAIL(e, E_INPUT, "%s: unknown key \"%.60s\"", where, key);
+    }
+    return OK;
+}
+
+static int check_hashes(const json_t *files, const json_t *battery, const char *where, struct err *e)
+{
+    const char *name;
+    json_t *value;
+    uint8_t hash[SHA256_BYTES];
+    json_object_foreach((json_t *)(size_t)files, name, value)
+    {
+        if (!json_is_string(value) || !*json_string_value(value)) /* a wrong one matches no model */
+            return FAIL(e, E_INPUT, "%s: model_files: \"%.80s\" has no hash", where, name);
+    }
+    if (battery && (!json_is_string(battery) || !sha256_parse(json_string_value(battery), hash)))
+        return FAIL(e, E_INPUT, "%s: battery_sha256 is no SHA-256", where);
     return OK;
 }
 
@@ -38,6 +72,8 @@ static int read_header(json_t *o, struct golden *g, const char *where, struct er
     if (!json_is_object(json_object_get(o, "oracle")) || !json_is_object(json_object_get(o, "model_files")))
         return FAIL(e, E_INPUT, "%s: \"oracle\" and \"model_files\" must be objects: a golden needs its provenance",
                     where);
+    if (check_hashes(json_object_get(o, "model_files"), json_object_get(o, "battery_sha256"), where, e))
+        return e->code;
     g->top_k = (int)top_k;
     g->header = json_incref(o);
     return OK;
@@ -67,6 +103,9 @@ static int read_row(const json_t *ids, const json_t *values, struct view *v, int
         v->top_values[at] = (float)value;
         if (i && v->top_values[at] > v->top_values[at - 1])
             return FAIL(e, E_INPUT, "%s: row %d: values must not increase (place %d)", where, r, i);
+        for (int j = 1; j <= i; j++)
+            if (v->top_ids[at - (size_t)j] == v->top_ids[at])
+                return FAIL(e, E_INPUT, "%s: row %d: token %d is listed twice", where, r, v->top_ids[at]);
     }
     return OK;
 }
@@ -74,11 +113,14 @@ static int read_row(const json_t *ids, const json_t *values, struct view *v, int
 static int read_view(const json_t *o, const char *key, int rows, int top_k, struct view *v, const char *where,
                      struct err *e)
 {
+    static const char *const known[] = {"top_ids", "top_logits", "logsumexp", NULL};
     const json_t *view = json_object_get(o, key), *ids, *values, *sums;
     char place[300];
     snprintf(place, sizeof place, "%s: %s", where, key);
     if (json_is_null(view)) /* ids only */
         return OK;
+    if (check_keys(view, known, place, e))
+        return e->code;
     ids = json_object_get(view, "top_ids");
     values = json_object_get(view, "top_logits");
     sums = json_object_get(view, "logsumexp");
@@ -101,6 +143,7 @@ static int read_view(const json_t *o, const char *key, int rows, int top_k, stru
 
 static int read_batches(const json_t *o, struct golden_prompt *p, const char *where, struct err *e)
 {
+    static const char *const known[] = {"ids", "top_equal_to_first", NULL};
     const json_t *a = json_object_get(o, "batch");
     if (!json_is_array(a))
         return FAIL(e, E_INPUT, "%s: \"batch\" is not an array", where);
@@ -113,6 +156,8 @@ static int read_batches(const json_t *o, struct golden_prompt *p, const char *wh
         p->batches = (int)i + 1;
         if (!json_is_object(b) || !ids)
             return FAIL(e, E_INPUT, "%s: batch pass %zu has no \"ids\"", where, i);
+        if (check_keys(b, known, where, e))
+            return e->code;
         if (!json_is_null(ids) && json_get_ids(b, "ids", 0, MAX_ID, &p->batch[i].ids, &p->batch[i].n, where, e))
             return e->code;
         same = json_object_get(b, "top_equal_to_first");
@@ -139,8 +184,12 @@ static int read_repeats(const json_t *o, struct golden_prompt *p, const char *wh
 static int read_prompt(const json_t *o, const struct golden *g, struct golden_prompt *p, const char *where,
                        struct err *e)
 {
+    static const char *const known[] = {"prompt", "prompt_ids", "ids",
+                                        "finish", "repeats",    "batch",
+                                        "decode", "prefill",    "decode_rows_equal_prefill_rows",
+                                        NULL};
     const char *name, *finish;
-    if (json_get_str(o, "prompt", &name, where, e))
+    if (check_keys(o, known, where, e) || json_get_str(o, "prompt", &name, where, e))
         return e->code;
     if (!*name || strlen(name) > 63 || golden_find(g, name))
         return FAIL(e, E_INPUT, "%s: prompt \"%.80s\" %s", where, name,
@@ -154,9 +203,10 @@ static int read_prompt(const json_t *o, const struct golden *g, struct golden_pr
         return FAIL(e, E_INPUT, "%s: finish \"%.40s\"; length or stop is expected", where, finish);
     p->finish = strcmp(finish, "stop") ? FINISH_LENGTH : FINISH_STOP;
     const json_t *equal = json_object_get(o, "decode_rows_equal_prefill_rows");
-    p->rows_equal = json_is_integer(equal) ? (int)json_integer_value(equal) : -1;
-    if (p->rows_equal > p->n || (equal && !json_is_integer(equal) && !json_is_null(equal)))
+    if (equal && !json_is_null(equal) &&
+        (!json_is_integer(equal) || json_integer_value(equal) < 0 || json_integer_value(equal) > p->n))
         return FAIL(e, E_INPUT, "%s: decode_rows_equal_prefill_rows must be at most the %d ids, or null", where, p->n);
+    p->rows_equal = json_is_integer(equal) ? (int)json_integer_value(equal) : -1;
     if (read_repeats(o, p, where, e) || read_batches(o, p, where, e) ||
         read_view(o, "decode", p->n, g->top_k, &p->decode, where, e) ||
         read_view(o, "prefill", p->n, g->top_k, &p->prefill, where, e))
@@ -224,12 +274,14 @@ int golden_parse(const char *text, size_t bytes, const char *name, struct golden
 int golden_row_hashes(const char *path, uint8_t **rows, int *n, struct err *e)
 {
     char name[1024];
-    const char *dot = strstr(path, ".jsonl");
+    const char *dot = NULL;
     void *data = NULL;
     size_t bytes;
     struct err none = {0};
     *rows = NULL;
     *n = 0;
+    for (const char *p = path; (p = strstr(p, ".jsonl")); p++)
+        dot = p;
     snprintf(name, sizeof name, "%.*s.decode.rows.sha256", dot ? (int)(dot - path) : 0, path);
     if (!dot || packed_read(name, MAX_FILE, &data, &bytes, &none))
         return !dot || none.code == E_MISSING ? OK : FAIL(e, none.code, "%s", none.text);
@@ -273,13 +325,24 @@ int golden_attach_hashes(struct golden *g, const uint8_t *rows, int n, const cha
     return at == n || !rows ? OK : FAIL(e, E_INPUT, "%s: %d row hashes are more than the golden's rows", where, n);
 }
 
+int golden_file(const char *path, void **text, size_t *bytes, struct err *e)
+{
+    struct stat st;
+    size_t limit = MAX_FILE, n = strlen(path);
+    if (n > 4 && !strcmp(path + n - 4, ".zst") && !stat(path, &st)) {
+        limit = MIN_LIMIT + MAX_RATIO * (size_t)st.st_size;
+        limit = limit > MAX_FILE ? MAX_FILE : limit;
+    }
+    return packed_read(path, limit, text, bytes, e);
+}
+
 int golden_read(const char *path, struct golden **g, struct err *e)
 {
     void *data;
     size_t bytes;
     uint8_t *rows = NULL;
     int n;
-    if (packed_read(path, MAX_FILE, &data, &bytes, e))
+    if (golden_file(path, &data, &bytes, e))
         return e->code;
     int rc = golden_parse(data, bytes, path, g, e);
     free(data);

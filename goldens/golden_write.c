@@ -50,19 +50,10 @@ static void put_view(struct text *t, const char *key, const struct view *v)
     text_put(t, "]}");
 }
 
-static void put_json(struct text *t, json_t *o)
-{
-    char *s = o ? json_dumps(o, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_ENCODE_ANY) : NULL;
-    text_put(t, s ? s : "[]");
-    t->failed |= o && !s;
-    free(s);
-}
-
 static void put_string(struct text *t, const char *s)
 {
-    json_t *o = json_string(s);
-    t->failed |= !o;
-    put_json(t, o);
+    json_t *o = json_string(s); /* NULL when it is not UTF-8 */
+    text_value(t, o);
     json_decref(o);
 }
 
@@ -90,7 +81,10 @@ static void put_prompt(struct text *t, const struct golden_prompt *p)
     text_put(t, ",\"ids\":");
     put_ids(t, p->ids, p->n);
     text_printf(t, ",\"finish\":\"%s\",\"repeats\":", p->finish == FINISH_STOP ? "stop" : "length");
-    put_json(t, p->repeats_json);
+    if (p->repeats_json)
+        text_value(t, p->repeats_json);
+    else
+        text_put(t, "[]");
     put_batches(t, p);
     put_view(t, "decode", &p->decode);
     put_view(t, "prefill", &p->prefill);
@@ -103,13 +97,14 @@ static void put_prompt(struct text *t, const struct golden_prompt *p)
 int golden_text(const struct golden *g, char **text, size_t *bytes, struct err *e)
 {
     struct text t = {0};
-    put_json(&t, g->header);
+    text_value(&t, g->header);
     text_put(&t, "\n");
     for (int i = 0; i < g->prompts; i++)
         put_prompt(&t, &g->prompt[i]);
     if (t.failed) {
         free(t.data);
-        return FAIL(e, E_NOMEM, "golden %s %s %s: out of memory", g->model, g->battery, g->arm);
+        return FAIL(e, E_NOMEM, "golden %s %s %s: cannot be written: no header, a name that is not UTF-8, or no memory",
+                    g->model, g->battery, g->arm);
     }
     *text = t.data;
     *bytes = t.bytes;

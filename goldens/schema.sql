@@ -1,4 +1,5 @@
--- The store, version 1. Goldens and ledger rows are never changed or removed: triggers refuse.
+-- The store, version 2 (migrate.c lifts older ones). Goldens and ledger rows are never changed or removed: triggers
+-- refuse; only row hashes may still come to a golden that has none.
 CREATE TABLE golden (
     id INTEGER PRIMARY KEY,
     sha256 TEXT NOT NULL UNIQUE,       -- of the canonical text, the golden's identity
@@ -55,8 +56,13 @@ CREATE TABLE ledger (                  -- each row hashes the one before
     at TEXT NOT NULL, kind TEXT NOT NULL, what TEXT NOT NULL, -- what: one JSON object
     before TEXT NOT NULL, sha256 TEXT NOT NULL
 ) STRICT;
+CREATE INDEX ledger_by_golden ON ledger (json_extract(what, '$.golden'));
 
 CREATE TRIGGER golden_kept BEFORE DELETE ON golden BEGIN SELECT RAISE(ABORT, 'goldens are never removed'); END;
-CREATE TRIGGER golden_sealed BEFORE UPDATE ON golden BEGIN SELECT RAISE(ABORT, 'goldens are never changed'); END;
+CREATE TRIGGER golden_sealed BEFORE UPDATE ON golden
+WHEN old.row_hashes IS NOT NULL OR old.id IS NOT new.id OR old.sha256 IS NOT new.sha256 OR old.model IS NOT new.model
+    OR old.battery IS NOT new.battery OR old.arm IS NOT new.arm OR old.status IS NOT new.status
+    OR old.bytes IS NOT new.bytes OR old.text IS NOT new.text OR old.created IS NOT new.created
+BEGIN SELECT RAISE(ABORT, 'goldens are never changed'); END;
 CREATE TRIGGER ledger_kept BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER ledger_sealed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;

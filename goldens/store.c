@@ -6,10 +6,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define VERSION 1
-
-extern const char goldens_schema_sql[]; /* schema.sql, made a string by the Makefile */
-
 static int make_folders(const char *path, struct err *e)
 {
     char part[1024];
@@ -21,49 +17,25 @@ static int make_folders(const char *path, struct err *e)
     return OK;
 }
 
-static int version_of(struct store *s, int *version, struct err *e)
-{
-    sqlite3_stmt *q = db_query(s, e, "PRAGMA user_version", "");
-    int row = db_step(s, q, e);
-    if (row == 1)
-        *version = sqlite3_column_int(q, 0);
-    sqlite3_finalize(q);
-    return row < 0 ? e->code : OK;
-}
-
-/* Each step lifts the store by one version, in one transaction. */
-static int migrate(struct store *s, int from, struct err *e)
-{
-    char set[64];
-    if (from == VERSION)
-        return OK;
-    if (db_begin(s, e))
-        return e->code;
-    int now = from, rc = version_of(s, &now, e); /* another process may have been faster */
-    if (rc == OK && now == 0)
-        rc = db_exec(s, goldens_schema_sql, e);
-    snprintf(set, sizeof set, "PRAGMA user_version = %d", VERSION);
-    if (rc == OK)
-        rc = db_exec(s, set, e);
-    return db_end(s, rc, e);
-}
-
 static int set_up(struct store *s, struct err *e)
 {
     int version = 0;
     sqlite3_busy_timeout(s->db, 10000);
-    if (version_of(s, &version, e))
+    /* A file that is refused stays as it is, also its write-ahead log. */
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if (store_version(s, &version, e))
         return e->code;
-    if (version > VERSION)
-        return FAIL(e, E_STORE, "%s: version %d was written by a newer assay; this one knows up to %d", s->path,
-                    version, VERSION);
-    if (db_exec(s, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA synchronous = NORMAL", e))
+    sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    /* FULL: what was stored is there after a power cut too. */
+    if (db_exec(s, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA synchronous = FULL", e))
         return e->code;
-    return migrate(s, version, e);
+    return store_migrate(s, version, e);
 }
 
 int store_open(const char *path, struct store **out, struct err *e)
 {
+    if (!*path || strlen(path) >= sizeof((struct store *)0)->path)
+        return FAIL(e, E_USAGE, "a store needs a file name of 1 to %zu bytes", sizeof((struct store *)0)->path - 1);
     if (make_folders(path, e))
         return e->code;
     struct store *s = calloc(1, sizeof *s);
@@ -72,7 +44,8 @@ int store_open(const char *path, struct store **out, struct err *e)
     snprintf(s->path, sizeof s->path, "%s", path);
     int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (rc)
-        rc = FAIL(e, E_STORE, "%s: %s", path, s->db ? sqlite3_errmsg(s->db) : "out of memory");
+        rc = FAIL(e, E_STORE, "%s: %s (%s)", path, s->db ? sqlite3_errmsg(s->db) : "out of memory",
+                  strerror(s->db ? sqlite3_system_errno(s->db) : ENOMEM));
     else
         rc = set_up(s, e);
     if (rc) {

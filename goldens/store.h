@@ -15,18 +15,21 @@ struct store;
 int store_open(const char *path, struct store **s, struct err *e);
 void store_close(struct store *s); /* NULL is fine */
 
-/* Imports every shipped golden (DIR/goldens, *.jsonl or *.jsonl.zst) and battery that the store does not hold yet, by
- * hash of the file. `progress` may be NULL. */
+/* Imports every shipped golden (DIR/goldens, *.jsonl or *.jsonl.zst) that the store does not hold yet, by hash of the
+ * file, and every battery that is new or whose razor changed. `progress` may be NULL. */
 int store_import_shipped(struct store *s, const char *data_dir, void (*progress)(void *, int done, int total),
                          void *arg, struct err *e);
 
 /* Inserts a golden (identity: SHA-256 of its canonical exchange text). status: active, pending, negative.
- * The same content again is no error and gives the same id. */
+ * The same content again is no error and gives the same id; it keeps its status and may receive row hashes. */
 int store_golden_put(struct store *s, const struct golden *g, const char *status, int64_t *id, struct err *e);
 /* arm NULL: the active golden of (model, battery), arm "eager" first. E_MISSING when there is none; caller frees. */
 int store_golden_get(struct store *s, const char *model, const char *battery, const char *arm, struct golden **g,
                      char sha256[SHA256_HEX_SIZE], struct err *e);
-/* Recomputes the hash from the stored rows: E_STORE "golden ... was edited" when they do not match what was sealed. */
+/* The status that a golden really has, whatever was asked for when its content came again. */
+int store_golden_status(struct store *s, int64_t id, char status[16], struct err *e);
+/* Recomputes the hashes from the stored row: E_STORE "golden ... was edited" when text, names, status or row hashes do
+ * not match what was sealed. */
 int store_golden_verify(struct store *s, const char *sha256, struct err *e);
 
 int store_battery_put(struct store *s, const struct battery *b, struct err *e);

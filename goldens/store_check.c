@@ -49,10 +49,20 @@ static int check_ledger(struct store *s, json_t *bad, struct err *e)
     }
     return collect(
         s,
-        "SELECT 'golden ' || sha256 || ' (' || model || ' ' || battery || ' ' || arm || ') has no row in the"
-        " ledger' FROM golden g WHERE NOT EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.golden') ="
-        " g.sha256)",
+        "SELECT 'the ledger names golden ' || json_extract(what, '$.golden') || ', which is not in the store'"
+        " FROM ledger WHERE kind = 'import' AND json_extract(what, '$.golden') NOT IN (SELECT sha256 FROM"
+        " golden)",
         "", bad, e);
+}
+
+/* Without them a row may be changed through SQL and nothing refuses. */
+static int check_triggers(struct store *s, json_t *bad, struct err *e)
+{
+    return collect(s,
+                   "SELECT 'the trigger ' || value || ' is gone: rows could have been changed' FROM"
+                   " json_each('[\"golden_kept\",\"golden_sealed\",\"ledger_kept\",\"ledger_sealed\"]') WHERE value"
+                   " NOT IN (SELECT name FROM sqlite_master WHERE type = 'trigger')",
+                   "", bad, e);
 }
 
 int store_check(struct store *s, json_t **report, struct err *e)
@@ -69,6 +79,8 @@ int store_check(struct store *s, json_t **report, struct err *e)
         rc = check_goldens(s, bad, &goldens, e);
     if (!rc)
         rc = check_ledger(s, bad, e);
+    if (!rc)
+        rc = check_triggers(s, bad, e);
     if (!rc)
         rc = store_stream_verify_all(s, bad, &streams, e);
     if (!rc)

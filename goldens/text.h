@@ -2,6 +2,7 @@
 #ifndef ASSAY_GOLDENS_TEXT_H
 #define ASSAY_GOLDENS_TEXT_H
 
+#include <jansson.h>
 #include <stddef.h>
 
 struct text {
@@ -14,5 +15,7 @@ void text_put(struct text *t, const char *s);
 void text_printf(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /* The shortest decimal that reads back as the same double, as Python's repr writes it: 1.0, 0.1, 1e-05. */
 void text_real(struct text *t, double x);
+/* Any JSON value as Python's json writes it with compact separators: keys in order, ASCII only. NULL fails. */
+void text_value(struct text *t, const json_t *v);
 
 #endif

@@ -1,0 +1,27 @@
+/* seal - what makes a golden in the store one that cannot be exchanged: used by the files of this folder */
+#ifndef ASSAY_GOLDENS_SEAL_H
+#define ASSAY_GOLDENS_SEAL_H
+
+#include "goldens/db.h"
+
+struct sealed {
+    const char *text; /* canonical text, borrowed */
+    size_t bytes;
+    char sha256[SHA256_HEX_SIZE];
+    const void *row_hashes; /* borrowed; NULL: none */
+    int row_bytes;
+};
+
+struct golden_name {
+    const char *model, *battery, *arm, *status;
+};
+
+void seal(struct sealed *x, const char *text, size_t bytes);
+/* Hash over all row hashes as the ledger keeps it, "" when there are none. */
+void seal_rows(const void *row_hashes, int bytes, char out[SHA256_HEX_SIZE]);
+/* Inside a transaction. The same text again gives the same id, and row hashes if it had none. */
+int golden_insert(struct store *s, const struct sealed *x, const struct golden_name *n, int64_t *id, struct err *e);
+/* Inside a transaction. The same file again: its razor is brought up to date. */
+int battery_insert(struct store *s, const struct battery *b, struct err *e);
+
+#endif
