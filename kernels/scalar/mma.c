@@ -146,8 +146,10 @@ uint16_t scalar_mma_f16(const struct tensor_core *tc, uint16_t c, const uint16_t
         case NOT_A_NUMBER: c = 0x7fff; break;
         case PLUS_INFINITY: c = 0x7c00; break;
         case MINUS_INFINITY: c = 0xfc00; break;
-        case FINITE: c = sum ? scalar_round(ldexp((double)sum, quantum), ACT_F16) : 0; break;
+        case FINITE: c = scalar_round(ldexp((double)sum, quantum), ACT_F16); break;
         }
+        if (c == 0x8000) /* a zero result is +0 */
+            c = 0;
     }
     return c;
 }
