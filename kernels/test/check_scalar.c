@@ -164,9 +164,9 @@ static void close_gpus(void)
 START_TEST(scalar_executor_gives_the_bytes_of_the_real_kernels)
 {
     for (int b = 0; b < BUILDS; b++) {
-        struct tally t = run_cases((enum vector_build)b, NULL, 0, 150000);
+        struct tally t = run_cases((enum vector_build)b, NULL, 0, 100000);
         ck_assert_int_eq(t.bad, 0);
-        ck_assert_int_ge(t.cases, 120);
+        ck_assert_int_ge(t.cases, 100);
     }
 }
 END_TEST
@@ -201,21 +201,13 @@ static const struct {
 
 START_TEST(every_link_of_the_contract_is_held_by_some_case)
 {
-    struct tally t = run_cases(BUILD_PTX80, &mutant[_i].x, 0, 140000);
+    struct tally t = run_cases(BUILD_PTX80, &mutant[_i].x, 0, 100000);
     printf("mutant  %-32s killed by %3d of %3d normal, %3d of %3d cancelling, %3d of %3d cases in all\n",
            mutant[_i].name, t.bad_norm, t.norm, t.bad_cancel, t.cancel, t.bad, t.cases);
     fflush(stdout);
     ck_assert_msg(t.bad > 0, "%s survived %d cases", mutant[_i].name, t.cases);
-}
-END_TEST
-
-START_TEST(rounding_mutants_show_more_often_in_cancelling_inputs)
-{
-    static const int which[] = {0, 1, 2, 3, 4};
-    for (int i = 0; i < 5; i++) {
-        struct tally t = run_cases(BUILD_PTX80, &mutant[which[i]].x, 0, 80000);
-        ck_assert_msg(t.bad_cancel * t.norm >= t.bad_norm * t.cancel, "%s", mutant[which[i]].name);
-    }
+    if (_i < 4) /* what only the last bits show, normal data hide behind the 16-bit rounding */
+        ck_assert_msg(t.bad_cancel * t.norm > t.bad_norm * t.cancel, "%s", mutant[_i].name);
 }
 END_TEST
 
@@ -257,7 +249,6 @@ int main(void)
     tcase_add_test(t, scalar_executor_gives_the_bytes_of_the_real_kernels);
     tcase_add_test(t, fast_executor_gives_the_bytes_of_the_real_kernels);
     tcase_add_loop_test(t, every_link_of_the_contract_is_held_by_some_case, 0, sizeof mutant / sizeof *mutant);
-    tcase_add_test(t, rounding_mutants_show_more_often_in_cancelling_inputs);
     tcase_add_test(t, atomic_adds_of_two_have_one_result_and_of_three_a_set);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
