@@ -164,7 +164,7 @@ static void close_gpus(void)
 START_TEST(scalar_executor_gives_the_bytes_of_the_real_kernels)
 {
     for (int b = 0; b < BUILDS; b++) {
-        struct tally t = run_cases((enum vector_build)b, NULL, 0, 100000);
+        struct tally t = run_cases((enum vector_build)b, NULL, 0, 140000);
         ck_assert_int_eq(t.bad, 0);
         ck_assert_int_ge(t.cases, 100);
     }
@@ -201,7 +201,7 @@ static const struct {
 
 START_TEST(every_link_of_the_contract_is_held_by_some_case)
 {
-    struct tally t = run_cases(BUILD_PTX80, &mutant[_i].x, 0, 100000);
+    struct tally t = run_cases(BUILD_PTX80, &mutant[_i].x, 0, 140000);
     printf("mutant  %-32s killed by %3d of %3d normal, %3d of %3d cancelling, %3d of %3d cases in all\n",
            mutant[_i].name, t.bad_norm, t.norm, t.bad_cancel, t.cancel, t.bad, t.cases);
     fflush(stdout);
