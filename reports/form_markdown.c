@@ -6,6 +6,9 @@
 #include <string.h>
 
 #define COMMENT_MAX 60000 /* bytes; GitHub takes 65536 characters */
+#define TEXT_MAX    800   /* bytes of one text */
+#define RUN_LEAST   5000  /* with less room a run is not described, only listed */
+#define TAIL        4000  /* of a run's room, kept for what follows its differences */
 
 static const char *mark(const struct report *r)
 {
@@ -29,9 +32,11 @@ static void put_code(FILE *f, const char *text)
         fputs("-", f);
         return;
     }
+    char *visible = text_visible(text, strnlen(text, TEXT_MAX), 0);
     fputs("<code>", f);
-    put_markdown(f, text);
-    fputs("</code>", f);
+    put_markdown(f, visible);
+    fputs(strlen(text) > TEXT_MAX ? "\u2026</code>" : "</code>", f);
+    free(visible);
 }
 
 static void put_overview(FILE *f, const struct report *const *runs, int n)
@@ -42,6 +47,10 @@ static void put_overview(FILE *f, const struct report *const *runs, int n)
     for (int i = 0; i < n; i++) {
         const struct report *r = runs[i];
         const json_t *s = r->summary;
+        if (ftell(f) > COMMENT_MAX / 2) {
+            fprintf(f, "| | and %d more | | | | | | | |\n", n - i);
+            break;
+        }
         fprintf(f, "| %s | **%s** | %lld | ", mark(r), report_verdict(r), (long long)r->id);
         put_code(f, r->model);
         fputs(" | ", f);
@@ -57,9 +66,9 @@ static void put_overview(FILE *f, const struct report *const *runs, int n)
     fputc('\n', f);
 }
 
-static void put_item(FILE *f, const struct report *r, const struct verdict_row *v, size_t limit, int *cut)
+static void put_item(FILE *f, const struct report *r, const struct verdict_row *v, long limit, int *cut)
 {
-    if (ftell(f) > (long)limit) {
+    if (ftell(f) > limit) {
         ++*cut;
         return;
     }
@@ -71,7 +80,7 @@ static void put_item(FILE *f, const struct report *r, const struct verdict_row *
 }
 
 /* Differences of one kind: what fails comes first, so that a shortened list never hides it. */
-static void put_kind(FILE *f, const struct report *r, int benign, size_t limit, int *cut)
+static void put_kind(FILE *f, const struct report *r, int benign, long limit, int *cut)
 {
     for (int i = 0; i < r->rows; i++) {
         const struct verdict_row *v = &r->row[i];
@@ -88,7 +97,7 @@ static int listed(const struct report *r)
     return n;
 }
 
-static void put_differences(FILE *f, const struct report *r, size_t limit)
+static void put_differences(FILE *f, const struct report *r, long limit)
 {
     int cut = 0, n = listed(r);
     if (!n)
@@ -147,7 +156,7 @@ static void put_provenance(FILE *f, const struct report *r)
     fputs("\n</details>\n\n", f);
 }
 
-static void put_run(FILE *f, const struct report *r, size_t limit)
+static void put_run(FILE *f, const struct report *r, long limit)
 {
     char power[200];
     fprintf(f, "### %s %s: ", mark(r), report_verdict(r));
@@ -177,10 +186,15 @@ static int write(FILE *f, const struct report *const *runs, int n, struct err *e
     if (!out)
         return FAIL(e, E_NOMEM, "out of memory for the report");
     put_overview(out, runs, n);
-    /* The tail of every run keeps its share: what is cut are lists of differences. */
-    size_t head = (size_t)ftell(out), share = (COMMENT_MAX - head) / (size_t)n;
-    for (int i = 0; i < n; i++)
-        put_run(out, runs[i], head + share * (size_t)(i + 1) - (share < 4000 ? share / 2 : 4000));
+    for (int i = 0; i < n; i++) {
+        long at = ftell(out), room = (COMMENT_MAX - at) / (n - i);
+        if (room < RUN_LEAST && n > 1) {
+            fprintf(out, "No room for the details of %d more: `assay report %lld --markdown`, and so on.\n", n - i,
+                    (long long)runs[i]->id);
+            break;
+        }
+        put_run(out, runs[i], at + room - TAIL);
+    }
     fclose(out);
     fputs(text ? text : "", f);
     free(text);

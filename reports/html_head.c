@@ -76,7 +76,7 @@ static void put_gap(FILE *f, const char *name, double nats, double ulp)
 {
     if (isnan(nats))
         return;
-    fprintf(f, "<div><dt>%s</dt><dd>%.4g nat<small>%.4g ULP</small></dd></div>\n", name, nats, ulp);
+    fprintf(f, "<div><dt>%s</dt><dd>%.5g nat<small>%.4g ULP</small></dd></div>\n", name, nats, ulp);
 }
 
 static void put_evidence(FILE *f, const json_t *s)

@@ -153,9 +153,10 @@
   [].forEach.call(document.querySelectorAll(".tools"), function (tools) {
     var only = tools.querySelector("[type=checkbox]"), find = tools.querySelector("[type=search]");
     var prompts = tools.parentNode.querySelectorAll(".prompt");
+    function seen(p) { return p.querySelector("h3").textContent + "\n" + p.querySelector(".strip").textContent; }
     function filter() {
       [].forEach.call(prompts, function (p) {
-        p.hidden = (only.checked && p.classList.contains("same")) || p.textContent.indexOf(find.value) < 0;
+        p.hidden = (only.checked && p.classList.contains("same")) || seen(p).indexOf(find.value) < 0;
       });
     }
     tools.hidden = false;

@@ -169,6 +169,11 @@ def check(b, page, dark, folder):
         wrong.append("the panel does not show both lists")
     if folder:
         b.shot(os.path.join(folder, name + "-token.png"))
+    b.value("document.querySelector('.tools input').click()")
+    shown = b.value("[].filter.call(document.querySelectorAll('section:first-of-type .prompt'), e => !e.hidden).length")
+    want = b.value("document.querySelectorAll('section:first-of-type .prompt:not(.same)').length")
+    if shown != want:
+        wrong.append("'only prompts that differ' shows %d prompts, not %d" % (shown, want))
     b.key("Escape")
     if not b.value("document.getElementById('panel').hidden"):
         wrong.append("Escape does not close the panel")

@@ -272,6 +272,27 @@ START_TEST(a_long_list_of_differences_still_fits_a_comment)
 }
 END_TEST
 
+START_TEST(many_runs_still_fit_a_comment)
+{
+    enum { RUNS = 60 };
+    struct report *r[RUNS];
+    char *text = NULL;
+    size_t size = 0;
+    struct toy_run t = hostile_run(8);
+    t.answer = mixed;
+    for (int i = 0; i < RUNS; i++)
+        r[i] = gathered(toy_run_store(store, &t), hostile_piece);
+    FILE *f = open_memstream(&text, &size);
+    ck_assert(f && !form_by_name("markdown")->write(f, (const struct report *const *)r, RUNS, &e) && !fclose(f));
+    ck_assert_uint_lt(size, 65000);
+    ck_assert(strstr(text, "No room for the details of"));
+    ck_assert(strstr(text, "| 60 |"));
+    free(text);
+    for (int i = 0; i < RUNS; i++)
+        report_free(r[i]);
+}
+END_TEST
+
 START_TEST(without_the_golden_the_report_says_what_is_not_shown)
 {
     struct toy_run t = plain_run();
@@ -317,6 +338,25 @@ START_TEST(a_battery_that_was_replaced_since_is_not_taken_for_the_runs_own)
 }
 END_TEST
 
+START_TEST(counters_power_and_the_command_stand_in_the_page_and_the_comment)
+{
+    struct toy_run t = plain_run();
+    struct report *r = gathered(toy_run_store(store, &t), NULL);
+    char *page = form_text("html", r), *comment = form_text("markdown", r);
+    ck_assert(strstr(
+        page, "dense_gemms</bdi></code><td class=\"n\">12<td class=\"n\">13<td><span class=\"tag far\">differs"));
+    ck_assert(strstr(page, "<td class=\"n\">3<td class=\"n\">unknown"));
+    ck_assert(strstr(page, "60 tokens judged, 0 independent roots"));
+    ck_assert(strstr(page, "<bdi>assay run again</bdi>"));
+    ck_assert(strstr(comment, "<code>dense&#95;gemms</code> | 12 | 13 |"));
+    ck_assert(strstr(comment, "60 tokens judged"));
+    ck_assert(strstr(comment, "assay run again"));
+    free(page);
+    free(comment);
+    report_free(r);
+}
+END_TEST
+
 START_TEST(visible_text_hides_nothing_and_twice_is_as_once)
 {
     static const char bytes[] = "a\0\n\x1b\xed\xa0\x80\u202e\\<\u05d0\xff";
@@ -338,8 +378,10 @@ int main(void)
                                   what_only_the_razor_excuses_passes_in_junit_and_says_so,
                                   a_run_that_never_finished_says_so_in_every_form,
                                   a_long_list_of_differences_still_fits_a_comment,
+                                  many_runs_still_fit_a_comment,
                                   without_the_golden_the_report_says_what_is_not_shown,
                                   a_battery_that_was_replaced_since_is_not_taken_for_the_runs_own,
+                                  counters_power_and_the_command_stand_in_the_page_and_the_comment,
                                   visible_text_hides_nothing_and_twice_is_as_once};
     Suite *s = suite_create("forms");
     TCase *t = tcase_create("forms");

@@ -52,5 +52,19 @@ assert r['verdict'] == 'FAIL' and d['golden_text'] == ' M' and len(d['oracle_top
 " || bad=1
 expect 0 '' 1 -o "$tmp/one.csv"
 [ "$(wc -l <"$tmp/one.csv")" = 2049 ] || { echo "one.csv: not a line a token"; bad=1; }
+
+# A run that is killed in the middle says so.
+"$ASSAY" run --engine native --model tiny-dense-nvfp4 --battery strict --threads 1 --store "$store" >/dev/null 2>&1 &
+pid=$!
+for _ in $(seq 600); do
+    "$ASSAY" report 3 --json --store "$store" >/dev/null 2>&1 && break
+    sleep 0.1
+done
+kill -9 $pid
+wait $pid 2>/dev/null
+expect 0 'NOT FINISHED</strong>' 3 --html
+expect 0 'NOT FINISHED' 3 --markdown
+expect 0 '<error type="NOT FINISHED"' 3 --junit
+expect 0 '"complete":false' 3 --json
 [ $bad = 0 ] && echo 'report: as documented'
 exit $bad

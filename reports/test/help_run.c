@@ -73,7 +73,7 @@ static json_t *summarise(const struct toy_run *t, const struct judgement *j)
     json_object_set_new(o, "forecast", json_string(t->again));
     json_object_set_new(
         o, "counters",
-        json_pack("{s:{s:i,s:i},s:{s:i,s:n}}", "dense_gemms", "ran", 12, "expected", 12, t->arm, "ran", 3, "expected"));
+        json_pack("{s:{s:i,s:i},s:{s:i,s:n}}", "dense_gemms", "ran", 12, "expected", 13, t->arm, "ran", 3, "expected"));
     json_object_set_new(
         o, "power",
         json_pack("{s:I,s:i,s:f}", "tokens_judged", (json_int_t)j->judged, "roots", j->roots, "flip_rate_95", 0.01));
