@@ -29,6 +29,15 @@ static int read_array(const char *folder, const char *name, const char *variant,
     return npy_read(path, a, e);
 }
 
+static int check_values(const char *folder, const char *name, const struct npy *a, int least, struct err *e)
+{
+    for (int64_t i = 0; i < a->count; i++)
+        if (a->data[i] < least)
+            return FAIL(e, E_INPUT, "%s/%s: value %lld is %d; at least %d is expected", folder, name, (long long)i,
+                        a->data[i], least);
+    return OK;
+}
+
 static int read_arrays(const char *folder, const char *variant, struct folder *f, struct err *e)
 {
     char ours[64], gaps[64];
@@ -39,12 +48,36 @@ static int read_arrays(const char *folder, const char *variant, struct folder *f
         return e->code;
     if (f->dist.rank != 3 || !f->dist.shape[0] || !f->dist.shape[1] || !f->dist.shape[2])
         return FAIL(e, E_INPUT, "%s/greedy_dist.npy: [prompts, tokens, runs] is expected", folder);
-    return expect(folder, ours, &f->ours, &f->dist, e) || expect(folder, gaps, &f->gaps, &f->dist, e) ? e->code : OK;
+    if (expect(folder, ours, &f->ours, &f->dist, e) || expect(folder, gaps, &f->gaps, &f->dist, e) ||
+        check_values(folder, "greedy_dist.npy", &f->dist, -1, e) || check_values(folder, ours, &f->ours, -1, e) ||
+        check_values(folder, gaps, &f->gaps, 0, e))
+        return e->code;
+    return OK;
 }
 
 static int32_t oracle_id(const struct folder *f, int p, int t, int run)
 {
     return f->dist.data[((int64_t)p * f->dist.shape[1] + t) * f->dist.shape[2] + run];
+}
+
+/* greedy_ids.npy is run 0 once more, but pads with 0, which is a token: only greedy_dist.npy (-1) tells them apart. */
+static int check_greedy(const char *folder, const struct folder *f, struct err *e)
+{
+    struct npy ids;
+    struct err own = {0};
+    int rc = read_array(folder, "greedy_ids", "", &ids, &own);
+    if (rc) /* the file adds nothing, so that it may be absent */
+        return rc == E_MISSING ? OK : FAIL(e, own.code, "%s", own.text);
+    rc = expect(folder, "greedy_ids.npy", &ids, &f->dist, e);
+    for (int64_t i = 0; i < ids.count && !rc; i++) {
+        int p = (int)(i / f->dist.shape[1]), t = (int)(i % f->dist.shape[1]);
+        int32_t id = oracle_id(f, p, t, 0);
+        if (ids.data[i] != id && !(id == -1 && ids.data[i] == 0))
+            rc = FAIL(e, E_INPUT, "%s/greedy_ids.npy: prompt %d token %d is %d, run 0 of greedy_dist.npy says %d",
+                      folder, p, t, ids.data[i], id);
+    }
+    npy_free(&ids);
+    return rc;
 }
 
 static int add(struct vllmcpp_root **list, int *n, struct vllmcpp_root x, struct err *e)
@@ -68,6 +101,7 @@ static int count(const struct folder *f, struct vllmcpp *v, struct err *e)
             for (int run = 1; run < v->runs; run++)
                 many |= oracle_id(f, p, t, run) != x.oracle_id;
             v->multi_valued += many;
+            v->outside += x.gap_mnats == OUTSIDE;
             if (x.arm_id == x.oracle_id) {
                 if (x.gap_mnats && x.oracle_id >= 0 && add(&v->trap, &v->traps, x, e))
                     return e->code;
@@ -164,6 +198,8 @@ int vllmcpp_read(const char *folder, const char *variant, struct vllmcpp *v, str
     struct folder f = {0};
     memset(v, 0, sizeof *v);
     int rc = read_arrays(folder, variant, &f, e);
+    if (!rc)
+        rc = check_greedy(folder, &f, e);
     if (!rc) {
         v->prompts = (int)f.dist.shape[0];
         v->tokens = (int)f.dist.shape[1];
@@ -202,6 +238,9 @@ json_t *vllmcpp_json(const struct vllmcpp *v)
                               json_sprintf("%d of %d roots have gap 0: a tie or the oracle's only maximum, which "
                                            "this format cannot tell apart",
                                            zero, v->roots));
+    if (v->outside)
+        json_array_append_new(hidden,
+                              json_sprintf("%d gaps only say that the token is outside the oracle's list", v->outside));
     if (v->grid_mnats)
         json_array_append_new(hidden,
                               json_string("every gap is a multiple of 1/32 nat cut to whole milli-nats (31, 62, 94, "

@@ -18,6 +18,7 @@ struct vllmcpp {
     struct vllmcpp_root *root; /* owned */
     int traps;                 /* positions at which the equal token has a gap all the same */
     struct vllmcpp_root *trap; /* owned */
+    int outside;               /* gaps that only say "outside the oracle's list" */
     int grid_mnats;            /* every gap is a multiple of about 1000/32; 0: no gap to tell it from */
     struct golden *golden;     /* ids of run 0 with their prompts; no lists of logits */
 };

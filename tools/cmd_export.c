@@ -9,6 +9,15 @@
 
 extern const struct command command_export;
 
+static void print_json(const struct golden *g, const char *sha256, const char *out)
+{
+    json_t *o = json_pack("{s:s,s:s,s:s,s:s,s:s}", "golden", sha256, "model", g->model, "battery", g->battery, "arm",
+                          g->arm, "file", out);
+    json_dumpf(o, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(o);
+}
+
 static int export_golden(struct tool *t, char **words, int n, const char *out, struct err *e)
 {
     struct store *s;
@@ -33,7 +42,7 @@ static int export_golden(struct tool *t, char **words, int n, const char *out, s
     if (!rc && out && !t->json)
         printf("%s: golden %.12s (%s %s %s)\n", out, sha256, g->model, g->battery, g->arm);
     else if (!rc && out)
-        printf("{\"golden\":\"%s\",\"file\":true}\n", sha256);
+        print_json(g, sha256, out);
     golden_free(g);
     return rc;
 }
@@ -43,6 +52,10 @@ static int run(struct tool *t, int argc, char **argv)
     const char *out = NULL;
     const struct option_spec spec[] = {{"output", "FILE", &out}, {0}};
     char *words[64];
+    static char output[] = "--output"; /* -o is its short form */
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "-o"))
+            argv[i] = output;
     int status, n = argc <= 64 ? tool_options(t, &command_export, argc, argv, spec, words, &status) : -1;
     struct err e = {0};
     if (n < 0)
@@ -58,7 +71,7 @@ COMMAND(export) = {
     .name = "export",
     .summary = "a golden out of the store, in the exchange format",
     .usage =
-        "usage: assay export golden MODEL BATTERY [ARM] [--output FILE.jsonl[.zst]]\n"
+        "usage: assay export golden MODEL BATTERY [ARM] [-o|--output FILE.jsonl[.zst]]\n"
         "\nWrites assay-golden/1 (to standard output without --output). Importing a file and exporting it again gives\n"
         "the same text, byte for byte.\nOptions: --store FILE, --json.\n",
     .order = 61,

@@ -21,20 +21,26 @@ static int print(const struct tool *t, json_t *o, const char *text)
     return OK;
 }
 
-static int import_golden(const struct tool *t, struct store *s, const char *path, const char *status, struct err *e)
+struct import_options {
+    const char *status, *variant; /* NULL when not given */
+};
+
+static int import_golden(const struct tool *t, struct store *s, const char *path, const struct import_options *o,
+                         struct err *e)
 {
     struct golden *g;
     int64_t id;
-    char text[600];
+    char text[600], status[16];
     int tokens = 0;
     if (golden_read(path, &g, e))
         return e->code;
     for (int i = 0; i < g->prompts; i++)
         tokens += g->prompt[i].n;
-    int rc = store_golden_put(s, g, status, &id, e);
-    if (!rc) {
-        snprintf(text, sizeof text, "golden %lld: model %s, battery %s, arm %s, %d prompts, %d tokens (%s)",
-                 (long long)id, g->model, g->battery, g->arm, g->prompts, tokens, status);
+    int rc = store_golden_put(s, g, o->status ? o->status : "active", &id, e);
+    if (!rc && !(rc = store_golden_status(s, id, status, e))) {
+        snprintf(text, sizeof text, "golden %lld: model %s, battery %s, arm %s, %d prompts, %d tokens (%s%s)",
+                 (long long)id, g->model, g->battery, g->arm, g->prompts, tokens, status,
+                 o->status && strcmp(o->status, status) ? ", as it was before" : "");
         rc = print(t,
                    json_pack("{s:I,s:s,s:s,s:s,s:i,s:i,s:s}", "golden", (json_int_t)id, "model", g->model, "battery",
                              g->battery, "arm", g->arm, "prompts", g->prompts, "tokens", tokens, "status", status),
@@ -44,8 +50,10 @@ static int import_golden(const struct tool *t, struct store *s, const char *path
     return rc;
 }
 
-static int import_battery(const struct tool *t, struct store *s, const char *path, struct err *e)
+static int import_battery(const struct tool *t, struct store *s, const char *path, const struct import_options *o,
+                          struct err *e)
 {
+    (void)o;
     struct battery *b;
     char text[300];
     if (battery_read(path, &b, e))
@@ -76,11 +84,15 @@ static void print_folder(const struct vllmcpp *v, const char *folder, const json
         printf("hidden: %s\n", json_string_value(line));
 }
 
-static int import_folder(const struct tool *t, struct store *s, const char *folder, const char *variant, struct err *e)
+static int import_folder(const struct tool *t, struct store *s, const char *folder, const struct import_options *o,
+                         struct err *e)
 {
     struct vllmcpp v;
     int64_t id = 0;
-    if (vllmcpp_read(folder, variant, &v, e))
+    char suffix[64] = "";
+    if (o->variant && *o->variant)
+        snprintf(suffix, sizeof suffix, "_%s", o->variant + (o->variant[0] == '_'));
+    if (vllmcpp_read(folder, suffix, &v, e))
         return e->code;
     int rc = store_golden_put(s, v.golden, "active", &id, e);
     if (!rc) {
@@ -98,34 +110,54 @@ static int import_folder(const struct tool *t, struct store *s, const char *fold
     return rc;
 }
 
+/* One line a kind; the options that a kind does not know are mistakes. */
+static const struct kind {
+    const char *name;
+    int status, variant;
+    int (*import)(const struct tool *, struct store *, const char *path, const struct import_options *, struct err *);
+} kinds[] = {
+    {"golden", 1, 0, import_golden},
+    {"battery", 0, 0, import_battery},
+    {"vllmcpp", 0, 1, import_folder},
+};
+
+static int check_options(const char *name, const struct import_options *o, const struct kind **kind, struct err *e)
+{
+    const struct kind *k = NULL;
+    char all[200] = "";
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        size_t n = strlen(all);
+        snprintf(all + n, sizeof all - n, "%s%s", i ? ", " : "", kinds[i].name);
+        if (!strcmp(kinds[i].name, name))
+            k = &kinds[i];
+    }
+    if (!k)
+        return FAIL(e, E_USAGE, "no kind \"%s\"; there are %s", name, all);
+    if ((o->status && !k->status) || (o->variant && !k->variant))
+        return FAIL(e, E_USAGE, "--%s has no meaning for a %s", o->status && !k->status ? "status" : "variant", name);
+    if (o->status && strcmp(o->status, "active") && strcmp(o->status, "pending") && strcmp(o->status, "negative"))
+        return FAIL(e, E_USAGE, "--status \"%s\"; active, pending or negative is expected", o->status);
+    *kind = k;
+    return OK;
+}
+
 static int run(struct tool *t, int argc, char **argv)
 {
-    const char *variant = "", *status = "active";
-    const struct option_spec spec[] = {{"variant", "V", &variant}, {"status", "S", &status}, {0}};
+    struct import_options o = {0};
+    const struct option_spec spec[] = {{"variant", "V", &o.variant}, {"status", "S", &o.status}, {0}};
+    const struct kind *kind = NULL;
     char *words[64];
-    int exit_status, n = argc <= 64 ? tool_options(t, &command_import, argc, argv, spec, words, &exit_status) : -1;
+    int status, n = argc <= 64 ? tool_options(t, &command_import, argc, argv, spec, words, &status) : -1;
     struct err e = {0};
     struct store *s = NULL;
-    char suffix[64] = "";
     if (n < 0)
-        return argc <= 64 ? exit_status : 2;
-    if (n != 2) {
+        return argc <= 64 ? status : 2;
+    if (n != 2)
         FAIL(&e, E_USAGE, "a kind and a path are expected: import golden|battery|vllmcpp PATH");
-        return tool_fail(t, "import", &e);
-    }
-    if (*variant)
-        snprintf(suffix, sizeof suffix, "_%s", variant);
-    int rc = store_open(t->store_path, &s, &e);
-    if (!rc && !strcmp(words[0], "golden"))
-        rc = import_golden(t, s, words[1], status, &e);
-    else if (!rc && !strcmp(words[0], "battery"))
-        rc = import_battery(t, s, words[1], &e);
-    else if (!rc && !strcmp(words[0], "vllmcpp"))
-        rc = import_folder(t, s, words[1], suffix, &e);
-    else if (!rc)
-        rc = FAIL(&e, E_USAGE, "no kind \"%s\"; there are golden, battery and vllmcpp", words[0]);
+    else if (!check_options(words[0], &o, &kind, &e) && !store_open(t->store_path, &s, &e))
+        kind->import(t, s, words[1], &o, &e);
     store_close(s);
-    return rc ? tool_fail(t, "import", &e) : 0;
+    return e.code ? tool_fail(t, "import", &e) : 0;
 }
 
 COMMAND(import) = {
@@ -136,6 +168,7 @@ COMMAND(import) = {
         "       assay import battery FILE.json\n"
         "       assay import vllmcpp FOLDER [--variant metal]\n"
         "\nA golden is checked field by field, sealed by the SHA-256 of its canonical text and entered in the ledger.\n"
+        "Row hashes beside it (FILE.decode.rows.sha256) come along. What is in the store already keeps its status.\n"
         "A vllm.cpp folder also prints its recount, and where integer milli-nats hide the truth.\n"
         "Options: --store FILE, --json.\n",
     .order = 60,

@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const struct command command_store;
 
@@ -24,20 +25,39 @@ static int print_check(const struct tool *t, const json_t *r)
     return bad ? 3 : 0;
 }
 
-static void print_stats(const struct tool *t, const json_t *r)
+static int print_stats(const struct tool *t, const json_t *r)
 {
     const char *name;
     json_t *row;
     if (t->json) {
         json_dumpf(r, stdout, JSON_COMPACT);
         putchar('\n');
-        return;
+        return 0;
     }
     printf("%s: %lld bytes\n%-10s %10s %12s\n", json_string_value(json_object_get(r, "store")),
            (long long)json_integer_value(json_object_get(r, "bytes")), "table", "rows", "bytes");
     json_object_foreach(json_object_get(r, "tables"), name, row)
         printf("%-10s %10lld %12lld\n", name, (long long)json_integer_value(json_object_get(row, "rows")),
                (long long)json_integer_value(json_object_get(row, "bytes")));
+    return 0;
+}
+
+/* One line a sub-verb. print returns the exit status and leaves the report to its caller. */
+static const struct action {
+    const char *name;
+    int (*gather)(struct store *, json_t **, struct err *);
+    int (*print)(const struct tool *, const json_t *);
+} actions[] = {
+    {"check", store_check, print_check},
+    {"stats", store_stats, print_stats},
+};
+
+static const struct action *find_action(const char *name)
+{
+    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+        if (!strcmp(actions[i].name, name))
+            return &actions[i];
+    return NULL;
 }
 
 static int run(struct tool *t, int argc, char **argv)
@@ -49,19 +69,17 @@ static int run(struct tool *t, int argc, char **argv)
     json_t *report = NULL;
     if (n < 0)
         return argc <= 64 ? status : 2;
-    int check = n == 1 && !strcmp(words[0], "check");
-    if (!check && !(n == 1 && !strcmp(words[0], "stats")))
+    const struct action *action = n == 1 ? find_action(words[0]) : NULL;
+    if (!action)
         FAIL(&e, E_USAGE, "check or stats is expected");
+    else if (access(t->store_path, F_OK)) /* a store made only to be looked at would look fine */
+        FAIL(&e, E_MISSING, "no store at %s; `assay run` or `assay import` makes one", t->store_path);
     else if (!store_open(t->store_path, &s, &e))
-        (check ? store_check : store_stats)(s, &report, &e);
+        action->gather(s, &report, &e);
     store_close(s);
     if (e.code)
         return tool_fail(t, "store", &e);
-    status = 0;
-    if (check)
-        status = print_check(t, report);
-    else
-        print_stats(t, report);
+    status = action->print(t, report);
     json_decref(report);
     return status;
 }
@@ -72,7 +90,7 @@ COMMAND(store) = {
     .usage = "usage: assay store check|stats\n"
              "\ncheck  SQLite's own check, foreign keys, the seal of every golden, the ledger's chain, every stored "
              "answer;\n"
-             "       names each bad row; exit status 3 when there is one\n"
+             "       names each bad row; exit status 3 when there is one, 4 when there is no store\n"
              "stats  rows and bytes of every table\nOptions: --store FILE, --json.\n",
     .order = 70,
     .run = run,

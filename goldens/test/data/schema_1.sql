@@ -1,0 +1,62 @@
+-- The store, version 1. Goldens and ledger rows are never changed or removed: triggers refuse.
+CREATE TABLE golden (
+    id INTEGER PRIMARY KEY,
+    sha256 TEXT NOT NULL UNIQUE,       -- of the canonical text, the golden's identity
+    model TEXT NOT NULL, battery TEXT NOT NULL, arm TEXT NOT NULL,
+    status TEXT NOT NULL CHECK (status IN ('active', 'pending', 'negative')),
+    bytes INTEGER NOT NULL,            -- of the canonical text
+    text BLOB NOT NULL,                -- zstd
+    row_hashes BLOB,                   -- SHA-256 of every decode-shaped row in file order, or NULL
+    created TEXT NOT NULL
+) STRICT;
+CREATE INDEX golden_by_name ON golden (model, battery, arm);
+
+CREATE TABLE source (                  -- files that were imported, by their own hash
+    sha256 TEXT PRIMARY KEY, path TEXT NOT NULL,
+    golden INTEGER REFERENCES golden (id), battery INTEGER REFERENCES battery (id)
+) STRICT;
+
+CREATE TABLE battery (
+    id INTEGER PRIMARY KEY,
+    sha256 TEXT NOT NULL UNIQUE,       -- of the file
+    name TEXT NOT NULL,
+    tokenizer_sha256 TEXT NOT NULL, max_new_tokens INTEGER NOT NULL, stop_at_eos INTEGER NOT NULL,
+    razor_ulp REAL NOT NULL, razor_cap_nats REAL NOT NULL, note TEXT NOT NULL,
+    prompts TEXT NOT NULL              -- JSON: [{name, text, ids}]
+) STRICT;
+
+CREATE TABLE run (
+    id INTEGER PRIMARY KEY,
+    started TEXT NOT NULL, finished TEXT,
+    model TEXT NOT NULL, model_sha256 TEXT NOT NULL, battery TEXT NOT NULL, battery_sha256 TEXT NOT NULL,
+    golden_sha256 TEXT NOT NULL, arm TEXT NOT NULL, commit_id TEXT NOT NULL,
+    verdict TEXT, summary TEXT
+) STRICT;
+CREATE INDEX run_by_key ON run (model_sha256, battery_sha256, golden_sha256, arm);
+
+CREATE TABLE stream (                  -- what an engine answered, stored before anything judges it
+    run INTEGER NOT NULL REFERENCES run (id), prompt TEXT NOT NULL, phase INTEGER NOT NULL,
+    sha256 TEXT NOT NULL, bytes INTEGER NOT NULL, -- of the unpacked record
+    record BLOB NOT NULL,              -- zstd
+    PRIMARY KEY (run, prompt, phase)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE position (                -- one judged position with the inputs of the decision; NULL: not known
+    run INTEGER NOT NULL REFERENCES run (id), prompt TEXT NOT NULL, position INTEGER NOT NULL,
+    forced INTEGER NOT NULL, root INTEGER NOT NULL, verdict TEXT NOT NULL,
+    golden_id INTEGER NOT NULL, arm_id INTEGER NOT NULL,
+    gap_nats REAL, gap_ulp REAL, gap_bound_nats REAL, ulp REAL, razor_nats REAL, jitter_nats REAL,
+    self_gap_nats REAL, ties INTEGER NOT NULL,
+    PRIMARY KEY (run, prompt, position, forced)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE ledger (                  -- each row hashes the one before
+    seq INTEGER PRIMARY KEY,
+    at TEXT NOT NULL, kind TEXT NOT NULL, what TEXT NOT NULL, -- what: one JSON object
+    before TEXT NOT NULL, sha256 TEXT NOT NULL
+) STRICT;
+
+CREATE TRIGGER golden_kept BEFORE DELETE ON golden BEGIN SELECT RAISE(ABORT, 'goldens are never removed'); END;
+CREATE TRIGGER golden_sealed BEFORE UPDATE ON golden BEGIN SELECT RAISE(ABORT, 'goldens are never changed'); END;
+CREATE TRIGGER ledger_kept BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+CREATE TRIGGER ledger_sealed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
