@@ -16,13 +16,13 @@ static const char usage[] =
     "  --raw FILE       recorded output bytes: a mismatch shows its first differing element\n"
     "  --build B        which recorded build; the GPU profile follows: ptx80 = h200 (default), sm90 = h200-native\n"
     "  --limit-macs N   leave out cases of more than N multiply-adds (counted as left out)\n"
-    "  --scalar         the slow reference executor instead of the fast one\n"
+    "  --scalar         the slow reference executor instead of the fast one (atomic adds always take it)\n"
     "\n"
     "A case that cannot be run or has no single recorded result is NO_EVIDENCE, never a pass.\n"
     "Exit status: 0 all equal, 1 a mismatch, 4 nothing could be compared.\n";
 
 struct totals {
-    long cases, compared, mismatches, absent, left_out, other_build;
+    long cases, compared, mismatches, absent, left_out, other_build, by_scalar;
     long long outputs;
 };
 
@@ -79,7 +79,9 @@ static int run_one(struct vectors *v, const struct vector_case *c, uint16_t *out
         vector_inputs_make(c, &in, e))
         return e->code;
     memset(out, 0xa5, 2 * n);
-    if (v->scalar)
+    int by_scalar = v->scalar || c->shape.reduce == REDUCE_ATOMIC; /* only the scalar executor knows atomic tiles */
+    v->sum.by_scalar += by_scalar;
+    if (by_scalar)
         vector_run_scalar(c, &in, &plan, NULL, out, e);
     else
         vector_run(c, &in, &plan, v->team, out, e);
@@ -176,14 +178,14 @@ static int finish(struct vectors *v)
     if (v->tool->json)
         printf(
             "{\"verdict\":\"%s\",\"profile\":\"%s\",\"build\":\"%s\",\"cases\":%ld,\"compared\":%ld,\"outputs\":%lld,"
-            "\"mismatches\":%ld,\"no_evidence\":%ld,\"left_out\":%ld,\"other_build\":%ld}\n",
+            "\"mismatches\":%ld,\"no_evidence\":%ld,\"left_out\":%ld,\"other_build\":%ld,\"by_scalar\":%ld}\n",
             verdict, v->gpu.name, vector_build_name(v->build), s->cases, s->compared, s->outputs, s->mismatches,
-            s->absent, s->left_out, s->other_build);
+            s->absent, s->left_out, s->other_build, s->by_scalar);
     else
         printf("%s: %ld cases, %ld compared, %lld outputs, %ld mismatches; NO_EVIDENCE %ld, over the limit %ld, "
-               "other build only %ld (profile %s, build %s)\n",
+               "other build only %ld; by the scalar executor %ld (profile %s, build %s)\n",
                verdict, s->cases, s->compared, s->outputs, s->mismatches, s->absent, s->left_out, s->other_build,
-               v->gpu.name, vector_build_name(v->build));
+               s->by_scalar, v->gpu.name, vector_build_name(v->build));
     return status;
 }
 

@@ -1,5 +1,5 @@
 /* The planner against the written tables, every observed launch, and a second way to walk the stripes. */
-#include "kernels/plan.h"
+#include "kernels/plan_compare.h"
 #include "kernels/test/help_zstd.h"
 
 #include <check.h>
@@ -358,6 +358,58 @@ START_TEST(a_profile_that_is_not_there_or_damaged_is_an_error_with_a_place)
 }
 END_TEST
 
+static struct plan_difference compared(struct gemm_shape a, const char *gpu_a, struct gemm_shape b, const char *gpu_b)
+{
+    static struct gemm_plan p, q;
+    struct gpu_profile g = profile(gpu_a), h = profile(gpu_b);
+    struct plan_difference d;
+    ck_assert(!plan_make(&a, &g, &p, NULL));
+    ck_assert(!plan_make(&b, &h, &q, NULL));
+    plan_compare(&p, &q, &d);
+    profile_free(&g);
+    profile_free(&h);
+    return d;
+}
+
+START_TEST(comparing_plans_names_the_first_link_that_differs)
+{
+    struct gemm_shape a = {.m = 1, .n = 576, .k = 1536, .format = WF_NVFP4, .group = 16, .experts = 1, .topk = 1},
+                      b = a;
+    ck_assert_str_eq(compared(a, "h200", a, "h200").why, "");
+    b.route = ROUTE_PAR1; /* one more way to the same tiles */
+    struct plan_difference d = compared(a, "h200", b, "h200");
+    ck_assert_str_eq(d.why, "");
+    ck_assert_int_eq(d.same, 576);
+    ck_assert(strstr(compared(a, "h200", a, "gb10").why, "slices: 12 against 4") != NULL);
+    ck_assert(strstr(compared(a, "h200", a, "a100").why, "tensor core") != NULL);
+    b = a, b.reduce = REDUCE_F16;
+    ck_assert(strstr(compared(a, "h200", b, "h200").why, "reduction: f32 against f16") != NULL);
+    b = a, b.m = 2;
+    ck_assert(strstr(compared(a, "h200", b, "h200").why, "shape") != NULL);
+    a.format = b.format = WF_U4B8, a.group = b.group = 0, a.act = b.act = ACT_F16, a.m = b.m = 20;
+    a.n = b.n = 64, a.k = b.k = 128, b.route = ROUTE_GROUPED, b.block_rows = 16; /* row 16 heads a block there */
+    ck_assert(strstr(compared(a, "h200", b, "h200").why, "write-out") != NULL);
+}
+END_TEST
+
+START_TEST(aligned_rows_of_one_expert_are_compared_in_their_blocks)
+{
+    struct gemm_shape a = {.route = ROUTE_GROUPED,
+                           .m = 100,
+                           .n = 576,
+                           .k = 1536,
+                           .format = WF_NVFP4,
+                           .group = 16,
+                           .experts = 1,
+                           .topk = 1},
+                      b = a;
+    b.block_rows = 16;
+    struct plan_difference d = compared(a, "h200", b, "h200");
+    ck_assert_int_lt(d.same, d.elements);
+    ck_assert_int_eq(d.row, 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("plan");
@@ -371,6 +423,8 @@ int main(void)
     tcase_add_test(t, one_scale_row_is_channelwise);
     tcase_add_test(t, an_unknown_register_count_is_missing_evidence_only_where_it_decides);
     tcase_add_test(t, a_profile_that_is_not_there_or_damaged_is_an_error_with_a_place);
+    tcase_add_test(t, comparing_plans_names_the_first_link_that_differs);
+    tcase_add_test(t, aligned_rows_of_one_expert_are_compared_in_their_blocks);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
