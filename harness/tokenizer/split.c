@@ -1,6 +1,7 @@
 /* Cutting text into words, by PCRE2. */
 #include "harness/tokenizer/private.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* What ByteLevel with use_regex cuts by (GPT-2). */
@@ -13,7 +14,13 @@ static int add_pattern(struct tokenizer *t, const char *pattern, struct err *e)
     char why[160];
     if (t->splits == MAX_STEPS)
         return FAIL(e, E_UNSUPPORTED, "%s: more than %d pre-tokenizers", t->name, MAX_STEPS);
-    pcre2_code *p = pcre2_compile((PCRE2_SPTR)pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP, &code, &at, NULL);
+    char *own;
+    if (tokenizer_pattern(pattern, t->name, &own, e))
+        return e->code;
+    /* multi-line as Ruby's syntax is */
+    pcre2_code *p = pcre2_compile((PCRE2_SPTR)own, PCRE2_ZERO_TERMINATED, PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE,
+                                  &code, &at, NULL);
+    free(own);
     if (!p) {
         pcre2_get_error_message(code, (PCRE2_UCHAR *)why, sizeof why);
         return FAIL(e, E_INPUT, "%s: pre_tokenizer pattern does not compile at %zu: %s", t->name, (size_t)at, why);
@@ -33,15 +40,18 @@ static int read_split(struct tokenizer *t, const json_t *o, struct err *e)
     return add_pattern(t, regex, e);
 }
 
-int tokenizer_read_splits(struct tokenizer *t, const json_t *pre, struct err *e)
+static int read_splits(struct tokenizer *t, const json_t *pre, struct err *e)
 {
     const char *type = json_string_value(json_object_get(pre, "type"));
+    if (t->byte_level)
+        return FAIL(e, E_UNSUPPORTED, "%s: a pre_tokenizer behind ByteLevel", t->name);
     if (!type)
         return FAIL(e, E_UNSUPPORTED, "%s: no pre_tokenizer; a byte-level one is expected", t->name);
     if (!strcmp(type, "ByteLevel")) {
         const json_t *use = json_object_get(pre, "use_regex");
         if (json_is_true(json_object_get(pre, "add_prefix_space")))
             return FAIL(e, E_UNSUPPORTED, "%s: ByteLevel with add_prefix_space", t->name);
+        t->byte_level = 1;
         return use && !json_is_true(use) ? OK : add_pattern(t, gpt2, e);
     }
     if (!strcmp(type, "Digits"))
@@ -55,10 +65,17 @@ int tokenizer_read_splits(struct tokenizer *t, const json_t *pre, struct err *e)
     json_t *one;
     json_array_foreach(json_object_get(pre, "pretokenizers"), i, one)
     {
-        if (tokenizer_read_splits(t, one, e))
+        if (read_splits(t, one, e))
             return e->code;
     }
     return OK;
+}
+
+int tokenizer_read_splits(struct tokenizer *t, const json_t *pre, struct err *e)
+{
+    if (read_splits(t, pre, e))
+        return e->code;
+    return t->byte_level ? OK : FAIL(e, E_UNSUPPORTED, "%s: no ByteLevel pre_tokenizer", t->name);
 }
 
 static int no_match(struct tokenizer *t, int code, struct err *e)
@@ -78,8 +95,8 @@ int tokenizer_words(struct tokenizer *t, int step, const char *text, size_t byte
         return word(arg, text, bytes, e);
     while (at < bytes) {
         /* match data is shared by the steps: what is needed of it is copied before going deeper */
-        int code = pcre2_match(t->split[step].pattern, (PCRE2_SPTR)text, bytes, at, step || at ? PCRE2_NO_UTF_CHECK : 0,
-                               t->match_data, t->match);
+        int code = pcre2_match(t->split[step].pattern, (PCRE2_SPTR)text, bytes, at, PCRE2_NO_UTF_CHECK, t->match_data,
+                               t->match);
         if (code == PCRE2_ERROR_NOMATCH)
             break;
         if (code < 0)
