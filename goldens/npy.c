@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_COUNT ((int64_t)1 << 28)
+
 /* The value after 'key': in the header's Python dictionary. */
 static const char *value_of(const char *header, const char *key)
 {
@@ -21,11 +23,12 @@ static const char *value_of(const char *header, const char *key)
 static int read_shape(const char *path, const char *p, struct npy *a, struct err *e)
 {
     a->count = 1;
-    p += *p == '(';
+    if (*p++ != '(' || !strchr(p, ')'))
+        return FAIL(e, E_INPUT, "%s: its shape is not in brackets", path);
     while (*p && *p != ')') {
         char *end;
         long long n = strtoll(p, &end, 10);
-        if (end == p || n < 0 || n > INT32_MAX || a->rank == 4 || a->count > (int64_t)1 << 31)
+        if (end == p || n < 0 || n > INT32_MAX || a->rank == 4 || (n && a->count > MAX_COUNT / n))
             return FAIL(e, E_INPUT, "%s: shape %.40s is not understood (1 to 4 dimensions)", path, p);
         a->shape[a->rank++] = n;
         a->count *= n;
@@ -52,7 +55,7 @@ static int read_header(const char *path, const char *data, size_t bytes, struct 
                *shape = value_of(header, "shape");
     if (!descr || !order || !shape)
         return FAIL(e, E_INPUT, "%s: descr, fortran_order or shape is missing", path);
-    if (strncmp(descr, "'<i4'", 5) && strncmp(descr, "'|i4'", 5))
+    if (strncmp(descr, "'<i4'", 5))
         return FAIL(e, E_INPUT, "%s: type %.6s; little-endian 32-bit integers are expected", path, descr);
     if (strncmp(order, "False", 5))
         return FAIL(e, E_INPUT, "%s: Fortran order; C order is expected", path);
