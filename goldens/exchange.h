@@ -10,7 +10,7 @@ int golden_read(const char *path, struct golden **g, struct err *e);
 int golden_file(const char *path, void **text, size_t *bytes, struct err *e);
 /* The same from memory; `name` stands for the file in messages. */
 int golden_parse(const char *text, size_t bytes, const char *name, struct golden **g, struct err *e);
-/* Row hashes that lie beside a golden file (FILE.decode.rows.sha256): [n][32], in file order of prompts and rows;
+/* Row hashes that lie beside a golden file (FILE.decode.rows.sha256[.zst]): [n][32], in file order of prompts and rows;
  * *rows = NULL when there is no such file. Caller frees. */
 int golden_row_hashes(const char *path, uint8_t **rows, int *n, struct err *e);
 /* Gives every prompt's decode view its hashes; the counts must agree. rows NULL is fine. */

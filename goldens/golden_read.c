@@ -270,7 +270,7 @@ int golden_parse(const char *text, size_t bytes, const char *name, struct golden
     return rc;
 }
 
-/* Row hashes beside FILE.jsonl[.zst]: FILE.decode.rows.sha256, the whole file's hash first, then one a row. */
+/* Row hashes beside FILE.jsonl[.zst]: FILE.decode.rows.sha256[.zst], the whole file's hash first, then one a row. */
 int golden_row_hashes(const char *path, uint8_t **rows, int *n, struct err *e)
 {
     char name[1024];
@@ -283,9 +283,16 @@ int golden_row_hashes(const char *path, uint8_t **rows, int *n, struct err *e)
     for (const char *p = path; (p = strstr(p, ".jsonl")); p++)
         dot = p;
     snprintf(name, sizeof name, "%.*s.decode.rows.sha256", dot ? (int)(dot - path) : 0, path);
-    if (!dot || packed_read(name, MAX_FILE, &data, &bytes, &none))
-        return !dot || none.code == E_MISSING ? OK : FAIL(e, none.code, "%s", none.text);
-    int most = (int)(bytes / SHA256_HEX_SIZE), rc = OK;
+    if (!dot)
+        return OK;
+    int rc = packed_read(name, MAX_FILE, &data, &bytes, &none);
+    if (rc == E_MISSING) {
+        snprintf(name + strlen(name), sizeof name - strlen(name), ".zst");
+        rc = packed_read(name, MAX_FILE, &data, &bytes, &none);
+    }
+    if (rc)
+        return rc == E_MISSING ? OK : FAIL(e, none.code, "%s", none.text);
+    int most = (int)(bytes / SHA256_HEX_SIZE);
     *rows = calloc(most ? (size_t)most : 1, SHA256_BYTES);
     if (!*rows)
         rc = FAIL(e, E_NOMEM, "%s: out of memory", name);

@@ -42,6 +42,12 @@ void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const in
         h->coarse[i] = power(-i / 2048.0);
     for (int i = 0; i < 4096; i++)
         h->fine[i] = power(-i / 8388608.0);
+    int32_t step, value = 0;
+    for (int i = 0; i < HW_LG2_VALUES; i++) {
+        memcpy(&step, lg2 + 4 * i, 4);
+        value += step;
+        h->near_one[i] = (float)value * 0x1p-36f;
+    }
 }
 
 static float moved(float x, int ulps)
@@ -118,7 +124,7 @@ float hw_lg2(const struct hw_tables *h, float x)
     int exponent = (int)(u >> 23) - 127;
     float fraction;
     if (i < HW_LG2_VALUES)
-        memcpy(&fraction, h->lg2 + 4 * i, 4);
+        fraction = h->near_one[i];
     else
         fraction = moved((float)series_log2(i * 0x1p-23), h->lg2[4 * HW_LG2_VALUES + i - HW_LG2_VALUES]);
     double sum = exponent + (double)fraction;

@@ -11,13 +11,15 @@
 #define HW_EX2_ENTRIES (1 << 23)
 #define HW_RCP_ENTRIES (1 << 23)
 #define HW_RSQ_ENTRIES (1 << 24)
-/* lg2 on [1,2): the first 2^17 entries are the fp32 values themselves (their relative error is large), then bytes */
+/* lg2 on [1,2): near 1 the relative error is large; there 2^17 int32 little-endian first differences of value * 2^36,
+ * exact, and then bytes like the others' */
 #define HW_LG2_VALUES (1 << 17)
 #define HW_LG2_BYTES  (HW_LG2_VALUES * 4 + (1 << 23) - HW_LG2_VALUES)
 
 struct hw_tables {
     const int8_t *ex2, *rcp, *rsq;   /* borrowed */
-    const int8_t *lg2;               /* HW_LG2_BYTES; NULL: the correctly rounded value stands in */
+    const int8_t *lg2;               /* HW_LG2_BYTES, borrowed */
+    float near_one[HW_LG2_VALUES];   /* lg2(1 + i/2^23), set by hw_init */
     double coarse[2048], fine[4096]; /* 2^(-i/2048), 2^(-i/2^23): own exp2, set by hw_init */
 };
 

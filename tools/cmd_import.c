@@ -168,7 +168,8 @@ COMMAND(import) = {
         "       assay import battery FILE.json\n"
         "       assay import vllmcpp FOLDER [--variant metal]\n"
         "\nA golden is checked field by field, sealed by the SHA-256 of its canonical text and entered in the ledger.\n"
-        "Row hashes beside it (FILE.decode.rows.sha256) come along. What is in the store already keeps its status.\n"
+        "Row hashes beside it (FILE.decode.rows.sha256[.zst]) come along.\n"
+        "What is in the store already keeps its status.\n"
         "A vllm.cpp folder also prints its recount, and where integer milli-nats hide the truth.\n"
         "Options: --store FILE, --json.\n",
     .order = 60,

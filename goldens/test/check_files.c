@@ -131,7 +131,7 @@ static void copy_rows(size_t most)
     void *data;
     size_t bytes;
     struct err e = {0};
-    ck_assert_int_eq(packed_read(FULL ".decode.rows.sha256", 1 << 20, &data, &bytes, &e), OK);
+    ck_assert_int_eq(packed_read(FULL ".decode.rows.sha256.zst", 1 << 20, &data, &bytes, &e), OK);
     scratch_write("g.decode.rows.sha256", data, bytes < most ? bytes : most);
     free(data);
 }
@@ -144,7 +144,7 @@ START_TEST(row_hashes_come_with_the_golden_they_lie_beside)
     char hex[SHA256_HEX_SIZE];
     size_t bytes, at = 1;
     ck_assert_msg(golden_read(FULL ".jsonl.zst", &g, &e) == OK, "%s", e.text);
-    ck_assert_int_eq(packed_read(FULL ".decode.rows.sha256", 1 << 20, &data, &bytes, &e), OK);
+    ck_assert_int_eq(packed_read(FULL ".decode.rows.sha256.zst", 1 << 20, &data, &bytes, &e), OK);
     ck_assert_mem_eq(data, "8a600362d8e58dc577c479a6229fc922704c15e6ee4209af86d18d75fed59565\n", SHA256_HEX_SIZE);
     for (int p = 0; p < g->prompts; p++)
         for (int r = 0; r < g->prompt[p].n; r++, at++) {

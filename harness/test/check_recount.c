@@ -1,5 +1,6 @@
-/* Every arm of goldens/recount.json through the replay engine: the judge must find exactly what an independent count of
- * the same recorded streams found. Gaps of ids outside a golden's lists are told by the native engine as witness. */
+/* Every arm of goldens/recount.json.zst through the replay engine: the judge must find exactly what an independent
+ * count of the same recorded streams found. Gaps of ids outside a golden's lists are told by the native engine as
+ * witness. */
 #include "goldens/exchange.h"
 #include "harness/base/json.h"
 #include "harness/models/load.h"
@@ -10,7 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define GOLDENS_MAX 32
 
@@ -235,11 +235,14 @@ END_TEST
 int main(void)
 {
     struct err e = {0};
-    if (access("goldens/recount.json", R_OK)) {
-        puts("goldens/recount.json is not here");
-        return 77;
+    void *text;
+    size_t bytes;
+    if (packed_read("goldens/recount.json.zst", 1 << 20, &text, &bytes, &e)) {
+        puts(e.text);
+        return 1;
     }
-    recount = json_read("goldens/recount.json", &e);
+    recount = json_loadb(text, bytes, 0, NULL);
+    free(text);
     Suite *s = suite_create("recount");
     TCase *t = tcase_create("recount");
     tcase_set_timeout(t, 120);
