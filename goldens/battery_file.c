@@ -24,7 +24,8 @@ static int check_keys(const json_t *o, const char *const *known, const char *whe
     return OK;
 }
 
-static int read_prompt(const json_t *o, struct battery *b, struct battery_prompt *p, const char *where, struct err *e)
+static int read_prompt(const json_t *o, int checked, struct battery *b, struct battery_prompt *p, const char *where,
+                       struct err *e)
 {
     static const char *const known[] = {"name", "text", "ids", NULL};
     const char *name, *text = NULL;
@@ -35,10 +36,10 @@ static int read_prompt(const json_t *o, struct battery *b, struct battery_prompt
         return e->code;
     if (!*name || strlen(name) > 63)
         return FAIL(e, E_INPUT, "%s: a prompt needs a name of 1 to 63 bytes", where);
-    for (int i = 0; i < b->prompts; i++)
+    for (int i = 0; checked && i < b->prompts; i++)
         if (b->prompt[i].name && !strcmp(b->prompt[i].name, name))
             return FAIL(e, E_INPUT, "%s: prompt \"%s\" appears twice", where, name);
-    if (json_get_ids(o, "ids", 0, INT32_MAX, &p->ids, &p->n, where, e))
+    if (json_get_ids(o, "ids", checked ? 0 : INT32_MIN, INT32_MAX, &p->ids, &p->n, where, e))
         return e->code;
     p->name = strdup(name);
     p->text = text ? strdup(text) : NULL;
@@ -107,19 +108,19 @@ static int read_fields(const json_t *o, struct battery *b, const char *path, str
     return OK;
 }
 
-static int read_prompts(const json_t *o, struct battery *b, const char *path, struct err *e)
+static int read_prompts(const json_t *o, int checked, struct battery *b, const char *path, struct err *e)
 {
     const json_t *a = json_object_get(o, "prompts");
     size_t n = json_array_size(a);
-    if (!json_is_array(a) || !n)
+    if (!json_is_array(a) || (checked && !n))
         return FAIL(e, E_INPUT, "%s: no prompts: an empty battery proves nothing", path);
-    b->prompt = calloc(n, sizeof *b->prompt);
+    b->prompt = calloc(n ? n : 1, sizeof *b->prompt);
     if (!b->prompt)
         return FAIL(e, E_NOMEM, "%s: out of memory", path);
     for (size_t i = 0; i < n; i++) {
         char where[300];
         snprintf(where, sizeof where, "%.240s: prompt %zu", path, i);
-        int rc = read_prompt(json_array_get(a, i), b, &b->prompt[i], where, e);
+        int rc = read_prompt(json_array_get(a, i), checked, b, &b->prompt[i], where, e);
         b->prompts = (int)i + 1;
         if (rc)
             return rc;
@@ -127,27 +128,37 @@ static int read_prompts(const json_t *o, struct battery *b, const char *path, st
     return OK;
 }
 
-static int fill(const json_t *o, struct battery *b, const char *path, struct err *e)
+static int fill(const json_t *o, int checked, struct battery *b, const char *path, struct err *e)
 {
-    if (sha256_file(path, b->sha256, e) || read_fields(o, b, path, e) || read_prompts(o, b, path, e))
+    if (sha256_file(path, b->sha256, e) || read_fields(o, b, path, e) || read_prompts(o, checked, b, path, e))
         return e->code;
     const json_t *own = json_object_get(o, "razor");
     return own ? read_razor(own, b, path, e) : side_razor(path, b, e);
 }
 
-int battery_read(const char *path, struct battery **out, struct err *e)
+static int read_file(const char *path, int checked, struct battery **out, struct err *e)
 {
     json_t *o = json_read(path, e);
     if (!o)
         return e->code;
     struct battery *b = calloc(1, sizeof *b);
-    int rc = b ? fill(o, b, path, e) : FAIL(e, E_NOMEM, "%s: out of memory", path);
+    int rc = b ? fill(o, checked, b, path, e) : FAIL(e, E_NOMEM, "%s: out of memory", path);
     json_decref(o);
     if (rc)
         battery_free(b);
     else
         *out = b;
     return rc;
+}
+
+int battery_read(const char *path, struct battery **b, struct err *e)
+{
+    return read_file(path, 1, b, e);
+}
+
+int battery_read_unchecked(const char *path, struct battery **b, struct err *e)
+{
+    return read_file(path, 0, b, e);
 }
 
 static json_t *prompt_json(const struct battery_prompt *p)

@@ -4,6 +4,7 @@
 #include "harness/base/json.h"
 #include "harness/lint.h"
 #include "harness/models/load.h"
+#include "harness/prompts.h"
 #include "tools/command.h"
 
 #include <dirent.h>
@@ -13,16 +14,24 @@
 
 extern const struct command command_battery;
 
+static void print_json(json_t *o)
+{
+    json_dumpf(o, stdout, JSON_COMPACT);
+    putchar('\n');
+    json_decref(o);
+}
+
 struct options {
     const char *text, *model, *name, *tokens, *output;
 };
 
-static int open_battery(struct tool *t, const char *name, struct battery **b, struct err *e)
+/* A .json file, a shipped battery, or one that was imported. */
+static int open_battery(struct tool *t, const char *name, int unchecked, struct battery **b, struct err *e)
 {
     char path[800];
     size_t n = strlen(name);
     if (n > 5 && !strcmp(name + n - 5, ".json"))
-        return battery_read(name, b, e);
+        return unchecked ? battery_read_unchecked(name, b, e) : battery_read(name, b, e);
     if (strchr(name, '/'))
         return FAIL(e, E_USAGE, "%s: a battery's name or a .json file is expected", name);
     snprintf(path, sizeof path, "%s/batteries/%s.json", t->data_dir, name);
@@ -39,34 +48,59 @@ static int open_battery(struct tool *t, const char *name, struct battery **b, st
     return rc;
 }
 
+static int is_battery(const struct dirent *d)
+{
+    size_t n = strlen(d->d_name);
+    return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "razor.json");
+}
+
+/* What cannot be read stands in the list, too. */
+static json_t *list_entry(const char *path)
+{
+    struct battery *b;
+    struct err bad = {0};
+    if (battery_read(path, &b, &bad))
+        return json_pack("{s:s,s:s}", "file", path, "error", bad.text);
+    json_t *o =
+        json_pack("{s:s,s:i,s:i,s:f,s:f,s:s}", "name", b->name, "prompts", b->prompts, "max_new_tokens",
+                  b->max_new_tokens, "razor_ulp", b->razor_ulp, "razor_cap_nats", b->razor_cap_nats, "note", b->note);
+    battery_free(b);
+    return o;
+}
+
+static void print_entry(const json_t *o)
+{
+    const char *error = json_string_value(json_object_get(o, "error"));
+    if (error)
+        printf("unreadable: %s\n", error);
+    else
+        printf("%-12s %3d prompts x %3d tokens, razor %g ULP, at most %g nat  %s\n",
+               json_string_value(json_object_get(o, "name")), (int)json_integer_value(json_object_get(o, "prompts")),
+               (int)json_integer_value(json_object_get(o, "max_new_tokens")),
+               json_real_value(json_object_get(o, "razor_ulp")), json_real_value(json_object_get(o, "razor_cap_nats")),
+               json_string_value(json_object_get(o, "note")));
+}
+
 static int list(struct tool *t, struct err *e)
 {
-    char folder[700];
-    json_t *all = json_array();
+    char folder[700], path[1000];
+    struct dirent **files = NULL;
+    json_t *all = json_array(), *o;
+    size_t at;
     snprintf(folder, sizeof folder, "%s/batteries", t->data_dir);
-    DIR *d = opendir(folder);
-    for (struct dirent *f; d && (f = readdir(d));) {
-        struct battery *b;
-        struct err own = {0};
-        char path[1000];
-        size_t n = strlen(f->d_name);
-        snprintf(path, sizeof path, "%s/%s", folder, f->d_name);
-        if (n < 6 || strcmp(f->d_name + n - 5, ".json") || battery_read(path, &b, &own))
-            continue;
-        json_array_append_new(all, json_pack("{s:s,s:i,s:i,s:f,s:f,s:s}", "name", b->name, "prompts", b->prompts,
-                                             "max_new_tokens", b->max_new_tokens, "razor_ulp", b->razor_ulp,
-                                             "razor_cap_nats", b->razor_cap_nats, "note", b->note));
-        if (!t->json)
-            printf("%-12s %3d prompts x %3d tokens, razor %g ULP, at most %g nat  %s\n", b->name, b->prompts,
-                   b->max_new_tokens, b->razor_ulp, b->razor_cap_nats, b->note);
-        battery_free(b);
+    int n = scandir(folder, &files, is_battery, alphasort);
+    if (n <= 0)
+        FAIL(e, E_MISSING, "%s: no batteries there", folder);
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
+        json_array_append_new(all, list_entry(path));
+        free(files[i]);
     }
-    if (d)
-        closedir(d);
-    if (t->json) {
-        json_dumpf(all, stdout, JSON_COMPACT);
-        putchar('\n');
-    }
+    free(files);
+    if (t->json && !e->code)
+        print_json(json_incref(all));
+    else
+        json_array_foreach(all, at, o) print_entry(o);
     json_decref(all);
     return e->code;
 }
@@ -74,7 +108,7 @@ static int list(struct tool *t, struct err *e)
 static int show(struct tool *t, const char *name, struct err *e)
 {
     struct battery *b;
-    if (open_battery(t, name, &b, e))
+    if (open_battery(t, name, 0, &b, e))
         return e->code;
     json_t *prompts = json_array();
     for (int i = 0; i < b->prompts; i++) {
@@ -104,61 +138,6 @@ static int show(struct tool *t, const char *name, struct err *e)
     return OK;
 }
 
-/* --- new --- */
-
-static int add_prompt(struct battery *b, struct tokenizer *t, const char *name, const char *text, size_t bytes,
-                      struct err *e)
-{
-    struct battery_prompt *more = realloc(b->prompt, (size_t)(b->prompts + 1) * sizeof *more), *p;
-    if (!more)
-        return FAIL(e, E_NOMEM, "out of memory");
-    b->prompt = more;
-    p = &b->prompt[b->prompts++];
-    *p = (struct battery_prompt){.name = strdup(name), .text = strndup(text, bytes)};
-    if (!p->name || !p->text)
-        return FAIL(e, E_NOMEM, "out of memory");
-    return tokenizer_encode(t, text, bytes, &p->ids, &p->n, e);
-}
-
-/* A prompt a paragraph; paragraphs are parted by empty lines. */
-static int add_paragraphs(struct battery *b, struct tokenizer *t, const char *text, struct err *e)
-{
-    for (const char *p = text; *p;) {
-        char name[32];
-        p += strspn(p, "\n");
-        const char *end = strstr(p, "\n\n");
-        size_t n = end ? (size_t)(end - p) : strlen(p);
-        while (n && p[n - 1] == '\n')
-            n--;
-        snprintf(name, sizeof name, "p%02d", b->prompts);
-        if (n && add_prompt(b, t, name, p, n, e))
-            return e->code;
-        p += end ? (size_t)(end - p) : strlen(p);
-    }
-    return OK;
-}
-
-static int add_lines(struct battery *b, struct tokenizer *t, const char *path, const char *text, struct err *e)
-{
-    int line = 0;
-    for (const char *p = text; *p; line++) {
-        size_t n = strcspn(p, "\n");
-        const char *name, *value;
-        char where[300];
-        snprintf(where, sizeof where, "%.280s:%d", path, line + 1);
-        json_t *o = n ? json_parse(p, n, path, line + 1, e) : NULL;
-        if (n && !o)
-            return e->code;
-        if (o && !json_get_str(o, "name", &name, where, e) && !json_get_str(o, "text", &value, where, e))
-            add_prompt(b, t, name, value, strlen(value), e);
-        json_decref(o);
-        if (e->code)
-            return e->code;
-        p += n + (p[n] == '\n');
-    }
-    return OK;
-}
-
 static int tokenizer_of(struct tool *t, const char *model, struct model **m, struct tokenizer **tok, char *sha256,
                         struct err *e)
 {
@@ -169,6 +148,36 @@ static int tokenizer_of(struct tool *t, const char *model, struct model **m, str
     return sha256_file(path, sha256, e) || tokenizer_open(path, tok, e) ? e->code : OK;
 }
 
+static int check_options(const struct options *o, struct battery *b, struct err *e)
+{
+    char *end;
+    long most = strtol(o->tokens, &end, 10);
+    if (*end || end == o->tokens || most < 1 || most > 100000)
+        return FAIL(e, E_USAGE, "--tokens %s: a number from 1 to 100000 is expected", o->tokens);
+    if (strchr(o->name, '/') || !*o->name || strlen(o->name) >= sizeof b->name)
+        return FAIL(e, E_USAGE, "--name %s: a name of 1 to %zu bytes without '/' is expected", o->name,
+                    sizeof b->name - 1);
+    snprintf(b->name, sizeof b->name, "%s", o->name);
+    b->max_new_tokens = (int)most;
+    b->stop_at_eos = 1;
+    b->razor_ulp = 2;
+    b->razor_cap_nats = 0.5;
+    return OK;
+}
+
+static void say_made(const struct tool *t, const struct options *o, const struct battery *b, const char *path)
+{
+    long ids = 0;
+    for (int i = 0; i < b->prompts; i++)
+        ids += b->prompt[i].n;
+    if (t->json)
+        print_json(json_pack("{s:s,s:s,s:i,s:I,s:s}", "battery", b->name, "file", path, "prompts", b->prompts, "ids",
+                             (json_int_t)ids, "tokenizer_sha256", b->tokenizer_sha256));
+    else
+        printf("%s: battery %s, %d prompts, %ld ids; `assay battery lint %s --model %s` checks it\n", path, b->name,
+               b->prompts, ids, path, o->model);
+}
+
 static int make(struct tool *t, const struct options *o, struct err *e)
 {
     struct model *m = NULL;
@@ -176,36 +185,15 @@ static int make(struct tool *t, const struct options *o, struct err *e)
     struct battery *b = calloc(1, sizeof *b);
     void *text = NULL;
     size_t bytes;
-    char path[300];
-    long most = strtol(o->tokens, NULL, 10);
-    if (!b || most < 1 || most > 100000) {
-        FAIL(e, b ? E_USAGE : E_NOMEM, "--tokens %s: a number from 1 to 100000 is expected", o->tokens);
-        goto out;
-    }
-    if (strchr(o->name, '/') || !*o->name || strlen(o->name) >= sizeof b->name) {
-        FAIL(e, E_USAGE, "--name %s: a name without '/' is expected", o->name);
-        goto out;
-    }
-    if (tokenizer_of(t, o->model, &m, &tok, b->tokenizer_sha256, e) || packed_read(o->text, 64 << 20, &text, &bytes, e))
-        goto out;
-    snprintf(b->name, sizeof b->name, "%s", o->name);
-    b->max_new_tokens = (int)most;
-    b->stop_at_eos = 1;
-    b->razor_ulp = 2;
-    b->razor_cap_nats = 0.5;
-    if (((char *)text)[0] == '{' ? add_lines(b, tok, o->text, text, e) : add_paragraphs(b, tok, text, e))
-        goto out;
-    if (!b->prompts) {
-        FAIL(e, E_INPUT, "%s: no text in it", o->text);
-        goto out;
-    }
-    snprintf(path, sizeof path, "%s.json", o->name);
-    if (!battery_write(o->output ? o->output : path, b, e) && !t->json)
-        printf("%s: battery %s, %d prompts; `assay battery lint %s --model %s` checks it\n",
-               o->output ? o->output : path, b->name, b->prompts, o->output ? o->output : path, o->model);
-    else if (!e->code)
-        printf("{\"battery\":\"%s\",\"prompts\":%d}\n", b->name, b->prompts);
-out:
+    char own[300];
+    snprintf(own, sizeof own, "%s.json", o->name);
+    const char *path = o->output ? o->output : own;
+    if (!b)
+        FAIL(e, E_NOMEM, "out of memory");
+    else if (!check_options(o, b, e) && !tokenizer_of(t, o->model, &m, &tok, b->tokenizer_sha256, e) &&
+             !packed_read(o->text, 64 << 20, &text, &bytes, e) && !prompts_add(b, tok, o->text, text, bytes, e) &&
+             !battery_write(path, b, e))
+        say_made(t, o, b, path);
     free(text);
     battery_free(b);
     tokenizer_close(tok);
@@ -221,16 +209,16 @@ static int lint(struct tool *t, const char *name, const struct options *o, int *
     json_t *bad = NULL, *one;
     char sha256[SHA256_HEX_SIZE] = "";
     size_t i;
-    if (open_battery(t, name, &b, e))
+    if (open_battery(t, name, 1, &b, e))
         return e->code;
     if ((!o->model || !tokenizer_of(t, o->model, &m, &tok, sha256, e)) && !battery_lint(b, m, tok, sha256, &bad, e)) {
         *status = json_array_size(bad) != 0;
         if (t->json) {
-            json_dumpf(bad, stdout, JSON_COMPACT);
-            putchar('\n');
+            print_json(json_pack("{s:s,s:s?,s:O,s:i}", "battery", b->name, "model", o->model, "complaints", bad, "exit",
+                                 *status));
         } else {
             json_array_foreach(bad, i, one) printf("%s: %s\n", name, json_string_value(one));
-            printf("%s: %zu complaints%s\n", name, json_array_size(bad),
+            printf("%s: %zu complaint%s%s\n", name, json_array_size(bad), json_array_size(bad) == 1 ? "" : "s",
                    m ? "" : " (vocabulary, lengths and texts are checked with --model)");
         }
     }
@@ -248,6 +236,9 @@ static int run(struct tool *t, int argc, char **argv)
                                        {"name", "N", &o.name},        {"tokens", "T", &o.tokens},
                                        {"output", "FILE", &o.output}, {0}};
     char *words[64];
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "-o"))
+            argv[i] = "--output";
     int status = 0, n = argc <= 64 ? tool_options(t, &command_battery, argc, argv, spec, words, &status) : -1;
     struct err e = {0};
     if (n < 0)
@@ -273,7 +264,7 @@ COMMAND(battery) = {
     .usage =
         "usage: assay battery list\n"
         "       assay battery show NAME|FILE.json\n"
-        "       assay battery new --text FILE --model M --name N [--tokens 64] [--output FILE.json]\n"
+        "       assay battery new --text FILE --model M --name N [--tokens 64] [-o FILE.json]\n"
         "       assay battery lint NAME|FILE.json [--model M]\n"
         "\nnew   a prompt a paragraph (parted by empty lines), or JSON Lines {\"name\",\"text\"}; ids by the model's\n"
         "      tokenizer.json, no special tokens added\n"
