@@ -101,6 +101,17 @@ const char *db_text(sqlite3_stmt *q, int column)
     return t ? (const char *)t : "";
 }
 
+void db_complain(json_t *bad, const char *text)
+{
+    char plain[1400];
+    size_t n = 0;
+    json_t *line = json_string(text);
+    for (; !line && text[n] && n < sizeof plain - 1; n++)
+        plain[n] = (char)((unsigned char)text[n] < 0x80 ? text[n] : '?');
+    plain[n] = 0;
+    json_array_append_new(bad, line ? line : json_string(plain));
+}
+
 int db_pack(const void *data, size_t bytes, int level, void **out, size_t *packed, struct err *e)
 {
     size_t room = ZSTD_compressBound(bytes);

@@ -33,6 +33,9 @@ int db_end(struct store *s, int rc, struct err *e);
 void db_now(char out[20]);
 const char *db_text(sqlite3_stmt *q, int column); /* "" for NULL */
 
+/* Appends a complaint to an array. Damage may well be no UTF-8: such bytes become '?', the complaint is not lost. */
+void db_complain(json_t *bad, const char *text);
+
 /* zstd at a level; caller frees *out. */
 int db_pack(const void *data, size_t bytes, int level, void **out, size_t *packed, struct err *e);
 /* Exactly `bytes` must come out; caller frees. E_STORE when the blob is damaged. */

@@ -14,7 +14,7 @@ static int collect(struct store *s, const char *sql, const char *fine, json_t *b
     sqlite3_stmt *q = db_query(s, e, sql, "");
     while ((row = db_step(s, q, e)) == 1)
         if (strcmp(db_text(q, 0), fine))
-            json_array_append_new(bad, json_string(db_text(q, 0)));
+            db_complain(bad, db_text(q, 0));
     sqlite3_finalize(q);
     return row < 0 ? e->code : OK;
 }
@@ -28,7 +28,7 @@ static int check_goldens(struct store *s, json_t *bad, int64_t *checked, struct 
         if (store_golden_verify(s, db_text(q, 0), &own)) {
             char text[1200];
             snprintf(text, sizeof text, "%s (%s %s %s)", own.text, db_text(q, 1), db_text(q, 2), db_text(q, 3));
-            json_array_append_new(bad, json_string(text));
+            db_complain(bad, text);
         }
         ++*checked;
     }
@@ -45,14 +45,27 @@ static int check_ledger(struct store *s, json_t *bad, struct err *e)
     if (seq) {
         snprintf(text, sizeof text, "ledger row %lld: its hash or its link to the row before does not hold",
                  (long long)seq);
-        json_array_append_new(bad, json_string(text));
+        db_complain(bad, text);
     }
     return collect(
         s,
         "SELECT 'the ledger names golden ' || json_extract(what, '$.golden') || ', which is not in the store'"
-        " FROM ledger WHERE kind = 'import' AND json_extract(what, '$.golden') NOT IN (SELECT sha256 FROM"
-        " golden)",
+        " FROM ledger WHERE kind = 'import' AND CASE WHEN json_valid(what) THEN json_extract(what, '$.golden') END"
+        " NOT IN (SELECT sha256 FROM golden)",
         "", bad, e);
+}
+
+/* Tables without row ids are named by their keys. */
+static int check_links(struct store *s, json_t *bad, struct err *e)
+{
+    return collect(s,
+                   "SELECT 'row ' || rowid || ' of ' || \"table\" || ' points to nothing in ' || parent"
+                   " FROM pragma_foreign_key_check WHERE rowid IS NOT NULL"
+                   " UNION ALL SELECT 'stream of run ' || run || ' prompt ' || prompt || ' phase ' || phase ||"
+                   " ' points to nothing in run' FROM stream WHERE run NOT IN (SELECT id FROM run)"
+                   " UNION ALL SELECT 'position ' || position || ' of run ' || run || ' prompt ' || prompt ||"
+                   " ' points to nothing in run' FROM position WHERE run NOT IN (SELECT id FROM run)",
+                   "", bad, e);
 }
 
 /* Without them a row may be changed through SQL and nothing refuses. */
@@ -71,10 +84,7 @@ int store_check(struct store *s, json_t **report, struct err *e)
     int64_t goldens = 0, streams = 0;
     int rc = collect(s, "PRAGMA integrity_check", "ok", bad, e);
     if (!rc)
-        rc = collect(s,
-                     "SELECT 'row ' || coalesce(rowid, '') || ' of ' || \"table\" || ' points to nothing in ' || parent"
-                     " FROM pragma_foreign_key_check",
-                     "", bad, e);
+        rc = check_links(s, bad, e);
     if (!rc)
         rc = check_goldens(s, bad, &goldens, e);
     if (!rc)

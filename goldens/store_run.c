@@ -193,6 +193,8 @@ int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row
                         db_query(s, e, "UPDATE run SET finished = ?, verdict = ?, summary = ? WHERE id = ?", "ttti",
                                  now, run_verdict_name(v), text, run),
                         e);
+        if (!rc && !sqlite3_changes(s->db))
+            rc = FAIL(e, E_MISSING, "no run %lld in %s", (long long)run, s->path);
         rc = db_end(s, rc, e);
     }
     free(text);
@@ -313,7 +315,7 @@ int store_stream_verify_all(struct store *s, json_t *bad, int64_t *checked, stru
         snprintf(what, sizeof what, "stream of run %lld prompt %.60s phase %d", (long long)sqlite3_column_int64(q, 3),
                  db_text(q, 4), sqlite3_column_int(q, 5));
         if (open_record(q, what, &st, &own))
-            json_array_append_new(bad, json_string(own.text));
+            db_complain(bad, own.text);
         stream_free(&st);
         ++*checked;
     }
