@@ -1,67 +1,21 @@
 #include "reports/escape.h"
 
+#include "harness/base/utf8.h"
+
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define UNIT_SIZE 16
-
-/* Length of the well-formed UTF-8 character at s, 0 when there is none; lone surrogates are not well-formed. */
-static size_t character(const uint8_t *s, size_t left, uint32_t *cp)
-{
-    size_t n = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf5 ? 4 : 0;
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    if (!n || n > left)
-        return 0;
-    *cp = n == 1 ? s[0] : s[0] & (0xffu >> (n + 1));
-    for (size_t i = 1; i < n; i++) {
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-        *cp = *cp << 6 | (s[i] & 0x3f);
-    }
-    return *cp >= least[n] && *cp <= 0x10ffff && (*cp < 0xd800 || *cp > 0xdfff) ? n : 0;
-}
-
-/* Characters that a reader cannot see, or that move others: controls, marks of direction, separators, no width. */
-static int is_hidden(uint32_t c)
-{
-    static const uint32_t range[][2] = {{0, 0x1f},        {0x7f, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},
-                                        {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e}, {0x2060, 0x206f},
-                                        {0xfdd0, 0xfdef}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb}, {0xe0000, 0xe0fff}};
-    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
-        if (c >= range[i][0] && c <= range[i][1])
-            return 1;
-    return (c & 0xfffe) == 0xfffe;
-}
-
-/* One visible unit of the text; returns the bytes taken. */
-static size_t unit(const uint8_t *s, size_t left, int double_backslash, char out[UNIT_SIZE])
-{
-    uint32_t cp = 0;
-    size_t n = character(s, left, &cp);
-    if (!n)
-        snprintf(out, UNIT_SIZE, "\\x%02x", s[0]);
-    else if (cp == '\n' || cp == '\t' || cp == '\r')
-        snprintf(out, UNIT_SIZE, "\\%c", cp == '\n' ? 'n' : cp == '\t' ? 't' : 'r');
-    else if (cp == '\\' && double_backslash)
-        snprintf(out, UNIT_SIZE, "\\\\");
-    else if (is_hidden(cp))
-        snprintf(out, UNIT_SIZE, cp < 0x80 ? "\\x%02x" : cp < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)cp);
-    else
-        snprintf(out, UNIT_SIZE, "%.*s", (int)n, (const char *)s);
-    return n ? n : 1;
-}
-
 char *text_visible(const void *bytes, size_t n, int double_backslash)
 {
-    char *text = NULL, one[UNIT_SIZE];
+    char *text = NULL, one[UTF8_UNIT_SIZE];
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
     if (!f)
         return NULL;
     for (size_t i = 0; i < n;) {
-        i += unit((const uint8_t *)bytes + i, n - i, double_backslash, one);
+        i += utf8_visible((const char *)bytes + i, n - i, double_backslash, one);
         fputs(one, f);
     }
     fclose(f);
@@ -70,10 +24,9 @@ char *text_visible(const void *bytes, size_t n, int double_backslash)
 
 int text_is_rtl(const char *visible)
 {
-    const uint8_t *s = (const uint8_t *)visible;
-    for (size_t left = strlen(visible), n; left; s += n, left -= n) {
+    for (size_t left = strlen(visible), n; left; visible += n, left -= n) {
         uint32_t c = 0;
-        if (!(n = character(s, left, &c)))
+        if (!(n = utf8_character(visible, left, &c)))
             return 0;
         if ((c >= 0x590 && c <= 0x8ff) || (c >= 0xfb1d && c <= 0xfdff) || (c >= 0xfe70 && c <= 0xfefc) ||
             (c >= 0x10800 && c <= 0x10fff) || (c >= 0x1e800 && c <= 0x1efff))
@@ -86,10 +39,10 @@ typedef void put_unit(FILE *f, const char *unit);
 
 static void put_all(FILE *f, const char *text, put_unit *put)
 {
-    char one[UNIT_SIZE];
+    char one[UTF8_UNIT_SIZE];
     size_t n = text ? strlen(text) : 0;
     for (size_t i = 0; i < n;) {
-        i += unit((const uint8_t *)text + i, n - i, 0, one);
+        i += utf8_visible(text + i, n - i, 0, one);
         put(f, one);
     }
 }

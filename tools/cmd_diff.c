@@ -96,12 +96,9 @@ static int compare_all(struct store *s, struct side *a, struct side *b, struct c
     return rc;
 }
 
-static void print_id(const json_t *id)
+static void print_id(const json_t *id, const struct token_text *tok)
 {
-    if (json_is_integer(id))
-        printf("%lld", (long long)json_integer_value(id));
-    else
-        fputs("no token", stdout);
+    run_text_id(stdout, json_is_integer(id) ? (long)json_integer_value(id) : -1, tok);
 }
 
 static void print(const struct tool *t, const struct side *a, const struct side *b, const struct change *c)
@@ -122,6 +119,7 @@ static void print(const struct tool *t, const struct side *a, const struct side 
            str(a->object, "arm"));
     printf("b  run %-5lld %s, %s, %s\n\n", (long long)b->run, str(b->object, "model"), str(b->object, "battery"),
            str(b->object, "arm"));
+    struct token_text *tok = token_text_open(t, str(a->object, "model"));
     json_array_foreach(c->list, i, o)
     {
         long changed = (long)json_integer_value(json_object_get(o, "tokens_changed"));
@@ -130,12 +128,13 @@ static void print(const struct tool *t, const struct side *a, const struct side 
                (long)json_integer_value(json_object_get(o, "rows_changed")));
         if (changed) {
             printf(", first at %ld: ", (long)json_integer_value(json_object_get(o, "first")));
-            print_id(json_object_get(o, "a"));
+            print_id(json_object_get(o, "a"), tok);
             fputs(" -> ", stdout);
-            print_id(json_object_get(o, "b"));
+            print_id(json_object_get(o, "b"), tok);
         }
         putchar('\n');
     }
+    token_text_close(tok);
     printf("%d of %d prompts and %d of %d tokens changed; %d of %d comparable logits rows differ\n", c->prompts_changed,
            c->prompts, c->tokens_changed, c->tokens, c->rows_changed, c->rows);
     if (c->missing)

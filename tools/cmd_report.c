@@ -122,7 +122,7 @@ static struct tokenizer *find_tokenizer(const struct tool *t, struct store *s, i
     const char *model = json_string_value(json_object_get(o, "model"));
     if (model && !model_find(model, t->data_dir, t->cache_dir, folder, sizeof folder, &quiet)) {
         snprintf(path, sizeof path, "%s/tokenizer.json", folder);
-        if (tokenizer_open(path, &tok, &quiet))
+        if (tokenizer_open_pieces(path, &tok, &quiet))
             tok = NULL;
     }
     json_decref(o);

@@ -33,7 +33,7 @@ void run_text_verdict(FILE *f, const struct tool *t, const char *verdict)
         fputs(verdict, f);
 }
 
-static void print_id(FILE *f, long id, const struct token_text *tok)
+void run_text_id(FILE *f, long id, const struct token_text *tok)
 {
     char buf[96];
     if (id < 0) {
@@ -66,9 +66,9 @@ void run_text_row(FILE *f, const char *battery, const json_t *row, const struct 
     const char *shape = str(row, "shape");
     fprintf(f, "%s: %s token %ld: %s%s%s: got ", battery, str(row, "prompt"), num(row, "position"), str(row, "verdict"),
             strcmp(shape, "free") ? ", forced " : "", strcmp(shape, "free") ? shape : "");
-    print_id(f, num(row, "arm_id"), tok);
+    run_text_id(f, num(row, "arm_id"), tok);
     fputs(", oracle ", f);
-    print_id(f, num(row, "golden_id"), tok);
+    run_text_id(f, num(row, "golden_id"), tok);
     print_gap(f, row);
     fputc('\n', f);
 }

@@ -12,8 +12,12 @@
 /* The whole report. `roots_shown` 0: all of them. tok may be NULL. */
 void run_text(FILE *f, const struct tool *t, const json_t *summary, int roots_shown, const struct token_text *tok);
 
-/* One difference, one line: "strict: p06 token 11: DIVERGENT: got 783, oracle 412, gap 0.1875 nat (3 ULP, razor 2)". */
+/* One difference, one line:
+ * strict: p06 token 11: DIVERGENT: got 783 " moon", oracle 412 " Moon", gap 0.1875 nat (3 ULP, razor 2) */
 void run_text_row(FILE *f, const char *battery, const json_t *row, const struct token_text *tok);
+
+/* 783 " moon"; negative: nothing. tok may be NULL. */
+void run_text_id(FILE *f, long id, const struct token_text *tok);
 
 /* The verdict's name, in colour where there is colour. */
 void run_text_verdict(FILE *f, const struct tool *t, const char *verdict);

@@ -318,14 +318,16 @@ START_TEST(what_is_opened_for_its_pieces_says_them_and_does_not_encode)
     char path[300], buf[32];
     const char *tmp = getenv("ASSAY_TEST_TMP");
     snprintf(path, sizeof path, "%s/pieces.json", tmp ? tmp : "build");
-    static const char text[] =
-        "{\"normalizer\":{\"type\":\"NFKC\"},\"added_tokens\":[{\"id\":9,\"content\":\"<\\\"x>\"}],"
-        "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\\u0120a\":0},\"merges\":[]}}";
+    static const char text[] = "{\"normalizer\":{\"type\":\"NFKC\"},\"added_tokens\":[{\"id\":9,\"content\":\"<\\\"x>"
+                               "\"},{\"id\":8,\"content\":\"\\u202e\\u0007\\\\\"}],"
+                               "\"model\":{\"type\":\"BPE\",\"vocab\":{\"\\u0120a\":0},\"merges\":[]}}";
     ck_assert_int_eq(packed_write(path, text, strlen(text), &e), OK);
     ck_assert_msg(tokenizer_open_pieces(path, &t, &e) == OK, "%s", e.text);
     ck_assert_int_eq(tokenizer_vocab(t), 10);
     ck_assert_str_eq(tokenizer_piece(t, 0, buf, sizeof buf), "\" a\"");
     ck_assert_str_eq(tokenizer_piece(t, 9, buf, sizeof buf), "\"<\\\"x>\"");
+    ck_assert_str_eq(tokenizer_piece(t, 8, buf, sizeof buf), "\"\\u202e\\x07\\\\\"");
+    ck_assert_str_eq(tokenizer_piece(t, 8, buf, 9), "\"\\u202e\""); /* cut at a character */
     ck_assert_str_eq(tokenizer_piece(t, 5, buf, sizeof buf), "");
     ck_assert_str_eq(tokenizer_piece(t, -1, buf, sizeof buf), "");
     ck_assert_str_eq(tokenizer_piece(t, 10, buf, sizeof buf), "");

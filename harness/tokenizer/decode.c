@@ -1,7 +1,7 @@
 /* Ids to bytes, and to something that can be printed. */
+#include "harness/base/utf8.h"
 #include "harness/tokenizer/private.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -53,52 +53,21 @@ int tokenizer_decode(const struct tokenizer *t, const int32_t *ids, int n, char 
     return OK;
 }
 
-/* Length of the character of well-formed UTF-8 at s, 0 when it is cut or no UTF-8: a token may hold a part of one. */
-static size_t whole_character(const uint8_t *s, size_t left)
-{
-    size_t n = *s < 0x80                 ? 1
-               : *s >= 0xc2 && *s < 0xe0 ? 2
-               : *s >= 0xe0 && *s < 0xf0 ? 3
-               : *s >= 0xf0 && *s < 0xf5 ? 4
-                                         : 0;
-    if (!n || n > left)
-        return 0;
-    for (size_t i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    return n;
-}
-
-/* How one character is shown; *used: bytes it takes from s. */
-static int escape(const uint8_t *s, size_t left, char *out, size_t size, size_t *used)
-{
-    size_t n = whole_character(s, left);
-    *used = n ? n : 1;
-    if (*s == '\n' || *s == '\t' || *s == '\r')
-        return snprintf(out, size, "\\%c", *s == '\n' ? 'n' : *s == '\t' ? 't' : 'r');
-    if (*s == '"' || *s == '\\')
-        return snprintf(out, size, "\\%c", *s);
-    /* C1 controls would reach a terminal as commands, too. */
-    if (!n || *s < 0x20 || *s == 0x7f || (*s == 0xc2 && s[1] < 0xa0)) {
-        *used = 1;
-        return snprintf(out, size, "\\x%02x", *s);
-    }
-    return snprintf(out, size, "%.*s", (int)n, (const char *)s);
-}
-
 const char *tokenizer_piece(const struct tokenizer *t, int32_t id, char *buf, size_t size)
 {
-    char one[8], *bytes;
-    size_t at = 0, used = 0, n;
+    char one[UTF8_UNIT_SIZE], *bytes;
+    size_t at = 0, n;
     *buf = 0;
     if (!t || size < 8 || tokenizer_decode(t, &id, 1, &bytes, &n, NULL))
         return buf;
     buf[at++] = '"';
-    for (size_t i = 0; i < n; i += used) {
-        size_t length = (size_t)escape((const uint8_t *)bytes + i, n - i, one, sizeof one, &used);
+    for (size_t i = 0; i < n;) {
+        const char *shown = bytes[i] == '"' ? "\\\"" : one;
+        i += bytes[i] == '"' ? 1 : utf8_visible(bytes + i, n - i, 1, one);
+        size_t length = strlen(shown);
         if (at + length + 2 > size)
             break;
-        memcpy(buf + at, one, length);
+        memcpy(buf + at, shown, length);
         at += length;
     }
     free(bytes);

@@ -1,4 +1,5 @@
 /* Text to ids: added tokens first, then words, then merges. */
+#include "harness/base/utf8.h"
 #include "harness/tokenizer/private.h"
 
 #include <stdlib.h>
@@ -109,21 +110,11 @@ static int encode_part(struct ids *out, int late, const char *text, size_t bytes
 /* Byte of the first character that is no UTF-8; bytes when there is none. */
 static size_t first_invalid(const char *text, size_t bytes)
 {
-    const uint8_t *s = (const uint8_t *)text;
-    for (size_t i = 0; i < bytes;) {
-        size_t n = s[i] < 0x80 ? 1 : s[i] < 0xc2 ? 0 : s[i] < 0xe0 ? 2 : s[i] < 0xf0 ? 3 : s[i] < 0xf5 ? 4 : 0;
-        if (!n || n > bytes - i)
-            return i;
-        for (size_t k = 1; k < n; k++)
-            if ((s[i + k] & 0xc0) != 0x80)
-                return i;
-        int second = n > 1 ? s[i + 1] : 0;
-        if ((s[i] == 0xe0 && second < 0xa0) || (s[i] == 0xed && second >= 0xa0) || (s[i] == 0xf0 && second < 0x90) ||
-            (s[i] == 0xf4 && second >= 0x90))
-            return i;
-        i += n;
-    }
-    return bytes;
+    uint32_t code_point;
+    size_t at = 0, n;
+    while (at < bytes && (n = utf8_character(text + at, bytes - at, &code_point)))
+        at += n;
+    return at;
 }
 
 int tokenizer_encode(struct tokenizer *t, const char *text, size_t bytes, int32_t **ids, int *n, struct err *e)

@@ -1,5 +1,6 @@
 /* Which characters NFC certainly leaves alone, whatever stands beside them. Whole blocks only: a text outside of them
  * is refused rather than normalized. */
+#include "harness/base/utf8.h"
 #include "harness/tokenizer/private.h"
 
 static const struct {
@@ -25,21 +26,13 @@ static const struct {
     {0x20000, 0x2a6df},                   /* Han */
 };
 
-static uint32_t code_point(const uint8_t *s, size_t *length)
-{
-    *length = *s < 0x80 ? 1 : *s < 0xe0 ? 2 : *s < 0xf0 ? 3 : 4;
-    uint32_t c = *length == 1 ? *s : *s & (0xffu >> (*length + 1));
-    for (size_t i = 1; i < *length; i++)
-        c = c << 6 | (s[i] & 0x3f);
-    return c;
-}
-
 size_t tokenizer_nfc_risk(const char *text, size_t bytes)
 {
-    size_t length;
-    for (size_t at = 0; at < bytes; at += length) {
-        uint32_t c = code_point((const uint8_t *)text + at, &length);
+    uint32_t c;
+    for (size_t at = 0, n; at < bytes; at += n) {
         size_t i = 0;
+        if (!(n = utf8_character(text + at, bytes - at, &c)))
+            return at;
         while (i < sizeof safe / sizeof *safe && !(c >= safe[i].first && c <= safe[i].last))
             i++;
         if (i == sizeof safe / sizeof *safe)
