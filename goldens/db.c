@@ -13,8 +13,10 @@ int db_fail(struct store *s, const char *what, struct err *e)
     int code = sqlite3_extended_errcode(s->db) & 0xff;
     const char *advice = code == SQLITE_READONLY ? " (the file or its folder is read-only)"
                          : code == SQLITE_FULL   ? " (the disk is full; what was stored before is intact)"
-                         : code == SQLITE_BUSY   ? " (another process is writing; try again)"
-                                                 : "";
+                         : code == SQLITE_IOERR
+                             ? " (a limit on file sizes, or the disk; what was stored before is intact)"
+                         : code == SQLITE_BUSY ? " (another process is writing; try again)"
+                                               : "";
     return FAIL(e, E_STORE, "%s: %s: %s%s", s->path, what, sqlite3_errmsg(s->db), advice);
 }
 

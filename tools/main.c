@@ -1,6 +1,7 @@
 /* assay - finds the verb, the data folder and the store, and hands over */
 #include "tools/command.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <locale.h>
 #include <signal.h>
@@ -99,6 +100,7 @@ int main(int argc, char **argv)
 {
     struct tool t = {0};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a limit on file sizes is an error with a place, not a death */
     setlocale(LC_CTYPE, "C.UTF-8");
     find_data_dir(t.data_dir, sizeof t.data_dir);
     find_store(t.store_path, sizeof t.store_path);
@@ -115,8 +117,11 @@ int main(int argc, char **argv)
     for (int i = 0; command_all[i]; i++)
         if (!strcmp(command_all[i]->name, argv[1])) {
             int status = command_all[i]->run(&t, argc - 1, argv + 1);
-            if (fflush(stdout) || ferror(stdout))
+            if (fflush(stdout) || ferror(stdout)) {
+                if (!status && errno != EPIPE) /* the reader who left knows */
+                    fprintf(stderr, "assay %s: standard output: cannot write\n", argv[1]);
                 return status ? status : 3;
+            }
             return status;
         }
     return unknown(argv[1]);

@@ -89,6 +89,8 @@ int tool_options(struct tool *t, const struct command *c, int argc, char **argv,
         *o->value = !o->argname ? "1" : value ? value : argv[i];
     }
     t->json = json != NULL;
+    if (store && strlen(store) >= sizeof t->store_path) /* cut, it would be another file */
+        return mistake(c, "too long for a store's name:", store, status);
     if (store)
         snprintf(t->store_path, sizeof t->store_path, "%s", store);
     return n;
