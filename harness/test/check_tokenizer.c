@@ -90,6 +90,19 @@ static void repeat(json_t *merges, const json_t *range)
         json_array_append(merges, json_array_get(merges, (size_t)i));
 }
 
+/* Pairs of pieces, each joined to a new piece with the next id. */
+static void add_merges(json_t *model, const json_t *pairs)
+{
+    json_t *vocab = json_object_get(model, "vocab");
+    for (size_t i = 0; i + 1 < json_array_size(pairs); i += 2) {
+        char whole[64];
+        json_t *left = json_array_get(pairs, i), *right = json_array_get(pairs, i + 1);
+        snprintf(whole, sizeof whole, "%s%s", json_string_value(left), json_string_value(right));
+        json_object_set_new(vocab, whole, json_integer((json_int_t)json_object_size(vocab)));
+        json_array_append_new(json_object_get(model, "merges"), json_pack("[O,O]", left, right));
+    }
+}
+
 /* A shipped tokenizer, changed as the line says. */
 static struct tokenizer *variant(const json_t *line)
 {
@@ -107,6 +120,8 @@ static struct tokenizer *variant(const json_t *line)
             json_object_set_new(model, "merges", reversed(merges));
         else if (!strcmp(key, "repeat"))
             repeat(merges, value);
+        else if (!strcmp(key, "new_merges"))
+            add_merges(model, value);
         else if (!strcmp(key, "ignore_merges"))
             json_object_set(model, key, value);
         else if (!strcmp(key, "added_tokens"))
@@ -157,7 +172,7 @@ START_TEST(every_kind_of_tokenizer_gives_the_recorded_ids)
         json_decref(line);
         p = stop + 1;
     }
-    ck_assert_int_eq(variants, 8);
+    ck_assert_int_eq(variants, 9);
     tokenizer_close(t);
     mapped_close(&m);
 }
