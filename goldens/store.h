@@ -34,6 +34,9 @@ int store_golden_verify(struct store *s, const char *sha256, struct err *e);
 
 int store_battery_put(struct store *s, const struct battery *b, struct err *e);
 int store_battery_get(struct store *s, const char *name, struct battery **b, struct err *e);
+/* The newest battery of each name, by name: array of {name, prompts, max_new_tokens, razor_ulp, razor_cap_nats, note}.
+ */
+int store_battery_list(struct store *s, json_t **list, struct err *e);
 
 /* A run resumes where it died: the same key continues the newest unfinished run. */
 struct run_key {

@@ -104,3 +104,26 @@ int store_battery_get(struct store *s, const char *name, struct battery **out, s
         *out = b;
     return rc;
 }
+
+int store_battery_list(struct store *s, json_t **list, struct err *e)
+{
+    sqlite3_stmt *q = db_query(s, e,
+                               "SELECT name, CASE WHEN json_valid(prompts) THEN json_array_length(prompts) ELSE 0 END,"
+                               " max_new_tokens, razor_ulp, razor_cap_nats, note FROM battery WHERE id IN"
+                               " (SELECT max(id) FROM battery GROUP BY name) ORDER BY name",
+                               "");
+    json_t *all = json_array();
+    int row;
+    while ((row = db_step(s, q, e)) == 1)
+        json_array_append_new(all, json_pack("{s:s,s:i,s:i,s:f,s:f,s:s}", "name", db_text(q, 0), "prompts",
+                                             sqlite3_column_int(q, 1), "max_new_tokens", sqlite3_column_int(q, 2),
+                                             "razor_ulp", sqlite3_column_double(q, 3), "razor_cap_nats",
+                                             sqlite3_column_double(q, 4), "note", db_text(q, 5)));
+    sqlite3_finalize(q);
+    if (row < 0) {
+        json_decref(all);
+        return e->code;
+    }
+    *list = all;
+    return OK;
+}

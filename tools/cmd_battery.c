@@ -2,6 +2,7 @@
 #include "goldens/exchange.h"
 #include "goldens/store.h"
 #include "harness/base/json.h"
+#include "harness/base/utf8.h"
 #include "harness/lint.h"
 #include "harness/models/load.h"
 #include "harness/prompts.h"
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 extern const struct command command_battery;
 
@@ -41,6 +43,9 @@ static int open_battery(struct tool *t, const char *name, int unchecked, struct 
     struct store *s;
     if (own.code != E_MISSING)
         return FAIL(e, own.code, "%s", own.text);
+    if (access(t->store_path, F_OK)) /* none is made only to be looked at */
+        return FAIL(e, E_MISSING, "no battery \"%s\": not a shipped one, and there is no store at %s", name,
+                    t->store_path);
     if (store_open(t->store_path, &s, e))
         return e->code;
     int rc = store_battery_get(s, name, b, e);
@@ -81,28 +86,86 @@ static void print_entry(const json_t *o)
                json_string_value(json_object_get(o, "note")));
 }
 
-static int list(struct tool *t, struct err *e)
+static int is_listed(const json_t *all, const char *name)
+{
+    size_t i;
+    json_t *o;
+    json_array_foreach(all, i, o)
+    {
+        const char *own = json_string_value(json_object_get(o, "name"));
+        if (own && !strcmp(own, name))
+            return 1;
+    }
+    return 0;
+}
+
+static int add_shipped(const struct tool *t, json_t *all, struct err *e)
 {
     char folder[700], path[1000];
     struct dirent **files = NULL;
-    json_t *all = json_array(), *o;
-    size_t at;
     snprintf(folder, sizeof folder, "%s/batteries", t->data_dir);
     int n = scandir(folder, &files, is_battery, alphasort);
     if (n <= 0)
         FAIL(e, E_MISSING, "%s: no batteries there", folder);
     for (int i = 0; i < n; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, files[i]->d_name);
-        json_array_append_new(all, list_entry(path));
+        json_t *o = list_entry(path);
+        json_object_set_new(o, "where", json_string("shipped"));
+        json_array_append_new(all, o);
         free(files[i]);
     }
     free(files);
-    if (t->json && !e->code)
-        print_json(json_incref(all));
-    else
-        json_array_foreach(all, at, o) print_entry(o);
+    return e->code;
+}
+
+/* The store holds the shipped ones, too. */
+static int add_imported(const struct tool *t, json_t *all, struct err *e)
+{
+    struct store *s = NULL;
+    json_t *own = NULL, *o;
+    size_t i;
+    if (access(t->store_path, F_OK))
+        return OK;
+    if (!store_open(t->store_path, &s, e) && !store_battery_list(s, &own, e))
+        json_array_foreach(own, i, o)
+        {
+            if (is_listed(all, json_string_value(json_object_get(o, "name"))))
+                continue;
+            json_object_set_new(o, "where", json_string("imported"));
+            json_array_append(all, o);
+        }
+    json_decref(own);
+    store_close(s);
+    return e->code;
+}
+
+static int list(struct tool *t, struct err *e)
+{
+    json_t *all = json_array(), *o;
+    size_t i;
+    if (!add_shipped(t, all, e) && !add_imported(t, all, e)) {
+        if (t->json)
+            print_json(json_incref(all));
+        else
+            json_array_foreach(all, i, o) print_entry(o);
+    }
     json_decref(all);
     return e->code;
+}
+
+/* The beginning of a prompt's text on one line, with nothing hidden. */
+static void print_text(const char *text)
+{
+    char one[UTF8_UNIT_SIZE];
+    size_t left = strlen(text), shown = 0;
+    while (left && shown < 80) {
+        size_t n = utf8_visible(text, left, 1, one);
+        shown += strlen(one);
+        fputs(one, stdout);
+        text += n;
+        left -= n;
+    }
+    puts(left ? "..." : "");
 }
 
 static int show(struct tool *t, const char *name, struct err *e)
@@ -126,11 +189,8 @@ static int show(struct tool *t, const char *name, struct err *e)
                b->tokenizer_sha256, b->max_new_tokens,
                b->stop_at_eos ? "stops at the end of sequence" : "does not stop");
         for (int i = 0; i < b->prompts; i++) {
-            json_t *text = json_string(b->prompt[i].text ? b->prompt[i].text : "");
-            char *quoted = json_dumps(text, JSON_ENCODE_ANY);
-            printf("%-8s %4d ids  %.90s\n", b->prompt[i].name, b->prompt[i].n, quoted ? quoted : "");
-            free(quoted);
-            json_decref(text);
+            printf("%-8s %4d ids  ", b->prompt[i].name, b->prompt[i].n);
+            print_text(b->prompt[i].text ? b->prompt[i].text : "");
         }
     }
     json_decref(o);

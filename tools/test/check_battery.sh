@@ -30,7 +30,8 @@ expect 0 'strict        32 prompts x  64 tokens' list
 json '[b["name"] for b in o] == ["chat", "smoke", "strict"]' list
 expect 0 'def read_config(path):' show smoke
 json 'len(o["prompts"]) == 6 and o["prompts"][0]["ids"] == 6' show smoke
-expect 4 'nobody' show nobody
+expect 4 'no battery "nobody": not a shipped one, and there is no store' show nobody --store "$tmp/none.db"
+[ ! -e "$tmp/none.db" ] || { echo 'a store was made only to be looked at'; bad=1; }
 
 # --- new: the shipped ids from the shipped texts ---
 for b in smoke strict; do
@@ -59,6 +60,15 @@ json '[p["text"] for p in o["prompts"]] == ["The first\nparagraph", "  the secon
 json 'o["max_new_tokens"] == 64 and [p["name"] for p in o["prompts"]] == ["p00", "p01", "p02"]' show "$tmp/made.json"
 printf '{ braces } of a program\n\nmore' >"$tmp/text"
 json 'o["prompts"] == 2 and o["battery"] == "q\"uote"' new --text "$tmp/text" --model tiny-dense-nvfp4 --name 'q"uote' -o "$tmp/quote.json"
+
+# --- an imported one is listed, shown and linted by its name ---
+"$ASSAY" import battery "$tmp/made.json" --store "$tmp/some.db" >/dev/null || bad=1
+expect 0 'made           3 prompts x  64 tokens' list --store "$tmp/some.db"
+json '[(b["name"], b["where"]) for b in o] == [(n, "shipped") for n in ("chat", "smoke", "strict")] + [("made", "imported")]' \
+    list --store "$tmp/some.db"
+expect 0 'The first\nparagraph' show made --store "$tmp/some.db"
+expect 0 ': 0 complaints' lint made --model tiny-dense-nvfp4 --store "$tmp/some.db"
+expect 4 'no battery "nobody" in' show nobody --store "$tmp/some.db"
 
 # --- new: what it refuses, and that nothing is written then ---
 refuse() { # STATUS MESSAGE TEXT [OPTION...]
