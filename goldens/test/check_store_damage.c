@@ -17,6 +17,8 @@ static const struct {
     {"DELETE FROM ledger WHERE seq = 1", "ledger row 2: its hash or its link"},
     {"DELETE FROM ledger WHERE seq = 3", "has no row in the ledger (m2 b eager)"},
     {"UPDATE ledger SET kind = 'capture' WHERE seq = 2", "ledger row 2: its hash or its link"},
+    {"UPDATE ledger SET before = sha256 WHERE seq = 2", "ledger row 2: its hash or its link"},
+    {"UPDATE ledger SET seq = 9 WHERE seq = 3", "ledger row 9: its hash or its link"},
     {"UPDATE ledger SET sha256 = before WHERE seq = 3", "ledger row 3: its hash or its link"},
     {"DROP INDEX ledger_by_golden; UPDATE ledger SET what = 'no json' WHERE seq = 2", "ledger row 2: its hash or its"},
     {"INSERT INTO stream SELECT 77, prompt, phase, sha256, bytes, record FROM stream",
