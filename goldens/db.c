@@ -10,7 +10,7 @@
 
 int db_fail(struct store *s, const char *what, struct err *e)
 {
-    int code = sqlite3_extended_errcode(s->db) & 0xff;
+    int code = s->failed = sqlite3_extended_errcode(s->db) & 0xff;
     const char *advice = code == SQLITE_READONLY ? " (the file or its folder is read-only)"
                          : code == SQLITE_FULL   ? " (the disk is full; what was stored before is intact)"
                          : code == SQLITE_IOERR

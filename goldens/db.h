@@ -12,6 +12,7 @@
 struct store {
     sqlite3 *db;
     char path[1024];
+    int failed; /* SQLite code of the last failure */
 };
 
 /* Records SQLite's last error: E_STORE "PATH: what: reason". */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static int make_folders(const char *path, struct err *e)
 {
@@ -32,6 +33,28 @@ static int set_up(struct store *s, struct err *e)
     return store_migrate(s, version, e);
 }
 
+enum { WAIT_S = 30, PAUSE_MS = 20 };
+
+/* Turning a new file into a write-ahead log, and recovering one after a crash, fail at once while another process does
+ * the same: SQLite asks no busy handler there. So the whole of it is tried again. */
+static int set_up_patiently(struct store *s, struct err *e)
+{
+    struct timespec start, now;
+    clock_gettime(CLOCK_MONOTONIC, &start);
+    for (;;) {
+        struct err why = {0};
+        int rc = set_up(s, &why);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        if (!rc)
+            return OK;
+        if (s->failed != SQLITE_BUSY || now.tv_sec - start.tv_sec >= WAIT_S) {
+            *e = why;
+            return rc;
+        }
+        sqlite3_sleep(PAUSE_MS);
+    }
+}
+
 int store_open(const char *path, struct store **out, struct err *e)
 {
     if (!*path || strlen(path) >= sizeof((struct store *)0)->path)
@@ -47,7 +70,7 @@ int store_open(const char *path, struct store **out, struct err *e)
         rc = FAIL(e, E_STORE, "%s: %s (%s)", path, s->db ? sqlite3_errmsg(s->db) : "out of memory",
                   strerror(s->db ? sqlite3_system_errno(s->db) : ENOMEM));
     else
-        rc = set_up(s, e);
+        rc = set_up_patiently(s, e);
     if (rc) {
         store_close(s);
         return rc;
