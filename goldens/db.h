@@ -6,13 +6,14 @@
 
 #include <sqlite3.h>
 
-#define STORE_VERSION     2
+#define STORE_VERSION     3
 #define STORE_APPLICATION 0x61736179 /* "asay" in the file's header */
 
 struct store {
     sqlite3 *db;
     char path[1024];
     int failed; /* SQLite code of the last failure */
+    int claims; /* descriptor of PATH-runs, see store_claim.c; 0: not open */
 };
 
 /* Records SQLite's last error: E_STORE "PATH: what: reason". */
@@ -46,6 +47,14 @@ int db_unpack(const void *packed, size_t n, size_t bytes, const char *what, char
 int store_version(struct store *s, int *version, struct err *e);
 /* Lifts it to STORE_VERSION in one transaction. */
 int store_migrate(struct store *s, int from, struct err *e);
+
+/* Takes a run for this process until the store is closed or the process ends, however it ends. *mine = 0: another
+ * process works on it. */
+int run_claim(struct store *s, int64_t run, int *mine, struct err *e);
+void run_release(struct store *s, int64_t run);
+/* store_run_open inside a transaction. */
+int run_open(struct store *s, const struct run_key *k, int fresh, int64_t *run, struct err *e);
+void run_release_all(struct store *s);
 
 /* Appends a row to the ledger inside the current transaction. what is borrowed. */
 int ledger_add(struct store *s, const char *kind, const json_t *what, struct err *e);

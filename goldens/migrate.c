@@ -72,11 +72,21 @@ static int lift_to_2(struct store *s, struct err *e)
     return row < 0 ? e->code : rc;
 }
 
+/* Version 3 knows shards; its answers may carry counters, which older programs would take for damage. */
+static int lift_to_3(struct store *s, struct err *e)
+{
+    return db_exec(s, "ALTER TABLE run ADD COLUMN shard TEXT NOT NULL DEFAULT ''", e);
+}
+
 static int lift(struct store *s, int from, struct err *e)
 {
-    if (from == STORE_VERSION)
-        return OK;
-    return from ? lift_to_2(s, e) : db_exec(s, goldens_schema_sql, e);
+    static int (*const step[STORE_VERSION])(struct store *, struct err *) = {NULL, lift_to_2, lift_to_3};
+    int rc = OK;
+    if (!from)
+        return db_exec(s, goldens_schema_sql, e);
+    for (; from < STORE_VERSION && !rc; from++)
+        rc = step[from](s, e);
+    return rc;
 }
 
 int store_migrate(struct store *s, int from, struct err *e)

@@ -1,4 +1,4 @@
--- The store, version 2 (migrate.c lifts older ones). Goldens and ledger rows are never changed or removed: triggers
+-- The store, version 3 (migrate.c lifts older ones). Goldens and ledger rows are never changed or removed: triggers
 -- refuse; only row hashes may still come to a golden that has none.
 CREATE TABLE golden (
     id INTEGER PRIMARY KEY,
@@ -31,7 +31,8 @@ CREATE TABLE run (
     started TEXT NOT NULL, finished TEXT,
     model TEXT NOT NULL, model_sha256 TEXT NOT NULL, battery TEXT NOT NULL, battery_sha256 TEXT NOT NULL,
     golden_sha256 TEXT NOT NULL, arm TEXT NOT NULL, commit_id TEXT NOT NULL,
-    verdict TEXT, summary TEXT
+    verdict TEXT, summary TEXT,
+    shard TEXT NOT NULL DEFAULT ''     -- 'I/N': only the prompts of that shard; such a run never gets a verdict
 ) STRICT;
 CREATE INDEX run_by_key ON run (model_sha256, battery_sha256, golden_sha256, arm);
 

@@ -84,5 +84,6 @@ void store_close(struct store *s)
     if (!s)
         return;
     sqlite3_close(s->db);
+    run_release_all(s);
     free(s);
 }

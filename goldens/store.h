@@ -38,11 +38,12 @@ int store_battery_get(struct store *s, const char *name, struct battery **b, str
  */
 int store_battery_list(struct store *s, json_t **list, struct err *e);
 
-/* A run resumes where it died: the same key continues the newest unfinished run. */
+/* A run resumes where it died: the same key continues the newest unfinished run that no living process works on. */
 struct run_key {
     const char *model, *model_sha256; /* name; hash over its file hashes */
     const char *battery, *battery_sha256, *golden_sha256, *arm;
     const char *commit; /* of assay, "" when unknown */
+    const char *shard;  /* "I/N", NULL: the whole battery */
 };
 
 enum run_phase {

@@ -6,46 +6,78 @@
 #include <stdlib.h>
 #include <string.h>
 
-int store_run_open(struct store *s, const struct run_key *k, int fresh, int64_t *run, struct err *e)
+/* The newest unfinished run of the key that is nobody's, now ours; *run = 0: there is none. */
+static int take_up(struct store *s, const struct run_key *k, int64_t *run, struct err *e)
+{
+    int row, mine = 0;
+    sqlite3_stmt *q = db_query(s, e,
+                               "SELECT id FROM run WHERE model_sha256 = ? AND battery_sha256 = ? AND golden_sha256 = ?"
+                               " AND arm = ? AND commit_id = ? AND model = ? AND shard = ? AND finished IS NULL"
+                               " ORDER BY id DESC",
+                               "ttttttt", k->model_sha256, k->battery_sha256, k->golden_sha256, k->arm, k->commit,
+                               k->model, k->shard);
+    *run = 0;
+    while (!mine && (row = db_step(s, q, e)) == 1) {
+        if (run_claim(s, sqlite3_column_int64(q, 0), &mine, e))
+            row = -1;
+        if (mine)
+            *run = sqlite3_column_int64(q, 0);
+        if (row < 0)
+            break;
+    }
+    sqlite3_finalize(q);
+    return e->code;
+}
+
+static int start(struct store *s, const struct run_key *k, int64_t *run, struct err *e)
 {
     char now[20];
-    if (!fresh) {
-        sqlite3_stmt *q =
-            db_query(s, e,
-                     "SELECT id FROM run WHERE model_sha256 = ? AND battery_sha256 = ? AND golden_sha256 = ?"
-                     " AND arm = ? AND commit_id = ? AND model = ? AND finished IS NULL"
-                     " ORDER BY id DESC LIMIT 1",
-                     "tttttt", k->model_sha256, k->battery_sha256, k->golden_sha256, k->arm, k->commit, k->model);
-        int row = db_step(s, q, e);
-        if (row == 1)
-            *run = sqlite3_column_int64(q, 0);
-        sqlite3_finalize(q);
-        if (row)
-            return row < 0 ? e->code : OK;
-    }
+    int mine;
     db_now(now);
-    if (db_run(s,
-               db_query(s, e,
-                        "INSERT INTO run (started, model, model_sha256, battery, battery_sha256, golden_sha256, arm,"
-                        " commit_id) VALUES (?,?,?,?,?,?,?,?)",
-                        "tttttttt", now, k->model, k->model_sha256, k->battery, k->battery_sha256, k->golden_sha256,
-                        k->arm, k->commit),
-               e))
-        return e->code;
+    int rc = db_run(s,
+                    db_query(s, e,
+                             "INSERT INTO run (started, model, model_sha256, battery, battery_sha256, golden_sha256,"
+                             " arm, commit_id, shard) VALUES (?,?,?,?,?,?,?,?,?)",
+                             "ttttttttt", now, k->model, k->model_sha256, k->battery, k->battery_sha256,
+                             k->golden_sha256, k->arm, k->commit, k->shard),
+                    e);
+    if (rc)
+        return rc;
     *run = sqlite3_last_insert_rowid(s->db);
-    return OK;
+    rc = run_claim(s, *run, &mine, e);
+    return rc || mine ? rc : FAIL(e, E_STORE, "%s: run %lld is new and taken", s->path, (long long)*run);
+}
+
+int run_open(struct store *s, const struct run_key *k, int fresh, int64_t *run, struct err *e)
+{
+    int rc = OK;
+    *run = 0;
+    if (!fresh)
+        rc = take_up(s, k, run, e);
+    return rc || *run ? rc : start(s, k, run, e);
+}
+
+int store_run_open(struct store *s, const struct run_key *k, int fresh, int64_t *run, struct err *e)
+{
+    struct err own = {0};
+    int rc = db_begin(s, &own); /* two processes must not both find it free */
+    if (!rc)
+        rc = db_end(s, run_open(s, k, fresh, run, &own), &own);
+    return rc ? FAIL(e, rc, "%s", own.text) : OK;
 }
 
 /* --- streams: a record of fixed fields, then arrays; little-endian as this machine --- */
 
 struct record_head {
-    int32_t n, finish, rows, top_k, kind, hashed;
+    int32_t n, finish, rows, top_k, kind;
+    uint8_t hashed, counters, zero[2];
 };
 
 static size_t record_size(const struct record_head *h)
 {
     size_t rows = (size_t)h->rows, cells = rows * (size_t)h->top_k;
-    return sizeof *h + 4 * (size_t)h->n + rows * 8 + cells * 8 + (h->hashed ? rows * SHA256_BYTES : 0);
+    return sizeof *h + 4 * (size_t)h->n + rows * 8 + cells * 8 + (h->hashed ? rows * SHA256_BYTES : 0) +
+           h->counters * sizeof(struct counter);
 }
 
 static char *put(char *at, const void *data, size_t bytes)
@@ -58,19 +90,26 @@ static char *put(char *at, const void *data, size_t bytes)
 static char *encode(const struct stream *st, size_t *bytes)
 {
     const struct view *v = &st->view;
-    struct record_head h = {st->n, st->finish, v->rows, v->rows ? v->top_k : 0, v->kind, v->row_sha256 != NULL};
+    struct record_head h = {.n = st->n,
+                            .finish = st->finish,
+                            .rows = v->rows,
+                            .top_k = v->rows ? v->top_k : 0,
+                            .kind = v->kind,
+                            .hashed = v->row_sha256 != NULL,
+                            .counters = (uint8_t)st->counters};
     size_t cells = (size_t)h.rows * (size_t)h.top_k;
     *bytes = record_size(&h);
     char *out = malloc(*bytes), *at = out;
-    if (!out)
-        return NULL;
+    if (!out || st->counters > COUNTERS_MAX)
+        return free(out), NULL;
     at = put(at, &h, sizeof h);
     at = put(at, st->ids, 4 * (size_t)h.n);
     at = put(at, v->logsumexp, 8 * (size_t)h.rows);
     at = put(at, v->top_ids, 4 * cells);
     at = put(at, v->top_values, 4 * cells);
     if (h.hashed)
-        put(at, v->row_sha256, (size_t)h.rows * SHA256_BYTES);
+        at = put(at, v->row_sha256, (size_t)h.rows * SHA256_BYTES);
+    put(at, st->counter, h.counters * sizeof *st->counter);
     return out;
 }
 
@@ -88,7 +127,7 @@ static int decode(const char *at, size_t bytes, const char *what, struct stream 
         return FAIL(e, E_STORE, "%s: too short", what);
     at = take(at, &h, sizeof h);
     if (h.n < 0 || h.rows < 0 || h.top_k < 0 || h.n > 1 << 28 || h.rows > 1 << 28 || h.top_k > 1 << 20 ||
-        record_size(&h) != bytes)
+        h.counters > COUNTERS_MAX || record_size(&h) != bytes)
         return FAIL(e, E_STORE, "%s: its fields contradict its length", what);
     size_t cells = (size_t)h.rows * (size_t)h.top_k;
     st->n = h.n;
@@ -102,7 +141,15 @@ static int decode(const char *at, size_t bytes, const char *what, struct stream 
     at = take(at, st->view.top_ids, 4 * cells);
     at = take(at, st->view.top_values, 4 * cells);
     if (h.hashed && h.rows)
-        take(at, st->view.row_sha256, (size_t)h.rows * SHA256_BYTES);
+        at = take(at, st->view.row_sha256, (size_t)h.rows * SHA256_BYTES);
+    if (!h.counters)
+        return OK;
+    if (!(st->counter = calloc(h.counters, sizeof *st->counter)))
+        return FAIL(e, E_NOMEM, "out of memory");
+    take(at, st->counter, h.counters * sizeof *st->counter);
+    st->counters = h.counters;
+    for (int i = 0; i < st->counters; i++)
+        st->counter[i].name[sizeof st->counter[i].name - 1] = 0;
     return OK;
 }
 
@@ -197,6 +244,8 @@ int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row
             rc = FAIL(e, E_MISSING, "no run %lld in %s", (long long)run, s->path);
         rc = db_end(s, rc, e);
     }
+    if (!rc)
+        run_release(s, run);
     free(text);
     return rc;
 }

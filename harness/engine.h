@@ -7,6 +7,7 @@
 #ifndef ASSAY_ENGINE_H
 #define ASSAY_ENGINE_H
 
+#include "harness/base/counter.h"
 #include "harness/base/err.h"
 #include "harness/base/golden.h"
 #include "harness/base/model.h"
@@ -34,11 +35,6 @@ struct engine_request {
     int stop_at_eos; /* MODE_GENERATE */
     int top_k;       /* rows keep that many values; 0: none */
     int row_hash;    /* also hash full rows, where the engine has bf16 rows */
-};
-
-struct counter {
-    char name[48];
-    int64_t ran, expected; /* expected: computed from the requests, -1 when the engine cannot know */
 };
 
 struct engine_flag {
@@ -73,6 +69,9 @@ struct engine_ops {
     int (*tap)(struct engine *g, engine_tap *tap, void *arg, struct err *e);
     /* Fills up to max counters, sums over all slots since open; returns how many there are. */
     int (*counters)(struct engine *g, struct counter *out, int max);
+    /* NULL is fine. The same of one slot, asked between its answers: so each answer is stored with its own counters.
+     * Without it they are shared out as answers come, and a process that is killed takes some with it. */
+    int (*slot_counters)(struct engine *g, int slot, struct counter *out, int max);
     /* NULL is fine. The prompt ids that the arm says it was fed (a server that tokenises itself, a record); 0 when it
      * does not say. Borrowed until the engine closes. */
     int (*fed)(struct engine *g, const char *prompt, const int32_t **ids, int *n);

@@ -25,7 +25,6 @@ struct judge_input {
     const struct counter *counter;
     int counters;
     int recording; /* the arm is a record: cascades cannot be asked about, its model may be another one on purpose */
-    int resumed;   /* prompts whose answers come from an earlier process: their counters are not in `counter` */
 };
 
 struct row_count {

@@ -112,8 +112,6 @@ static void print_head(FILE *f, const json_t *o)
             str(oracle, "version"), str(oracle, "gpu"), str(oracle, "dtype"), str(o, "golden_sha256"));
     if (*str(o, "forecast"))
         fprintf(f, "forecast  %s\n", str(o, "forecast"));
-    if (num(o, "resumed"))
-        fprintf(f, "resumed   %ld prompts were answered by an earlier process\n", num(o, "resumed"));
 }
 
 static void print_figures(FILE *f, const json_t *o)

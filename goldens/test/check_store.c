@@ -200,7 +200,7 @@ static struct stream sample(int hashed)
 
 static int64_t open_run(struct store *s, int again)
 {
-    static const struct run_key key = {"m", "mh", "b", "bh", "", "arm", "c"};
+    static const struct run_key key = {"m", "mh", "b", "bh", "", "arm", "c", NULL};
     int64_t run;
     struct err e = {0};
     ck_assert_msg(store_run_open(s, &key, again, &run, &e) == OK, "%s", e.text);

@@ -26,11 +26,11 @@ START_TEST(only_the_same_key_continues_an_unfinished_run)
 {
     struct store *s = store_opened("s.db");
     int64_t run = store_run_of(s, &test_key, 0);
-    struct run_key other[] = {test_key, test_key, test_key, test_key, test_key, test_key};
+    struct run_key other[] = {test_key, test_key, test_key, test_key, test_key, test_key, test_key};
     other[0].model = "n", other[1].model_sha256 = "x", other[2].battery_sha256 = "x";
-    other[3].golden_sha256 = "x", other[4].arm = "x", other[5].commit = "x";
+    other[3].golden_sha256 = "x", other[4].arm = "x", other[5].commit = "x", other[6].shard = "1/2";
     ck_assert_int_eq(store_run_of(s, &test_key, 0), run);
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < 7; i++)
         ck_assert_int_ne(store_run_of(s, &other[i], 0), run);
     store_close(s);
     s = store_opened("s.db"); /* also in another process */
@@ -42,6 +42,33 @@ START_TEST(only_the_same_key_continues_an_unfinished_run)
     ck_assert_int_eq(store_run_of(s, &test_key, 0), run);
     finish(s, run, RV_FAIL);
     ck_assert_int_gt(store_run_of(s, &test_key, 0), fresh); /* finished runs are never continued */
+    store_close(s);
+}
+END_TEST
+
+/* Two processes of one key work side by side, each on a run of its own; who died leaves his to the next. */
+START_TEST(a_run_belongs_to_the_process_that_works_on_it)
+{
+    struct store *s = store_opened("s.db");
+    int pipes[2], status;
+    int64_t theirs = 0, mine = store_run_of(s, &test_key, 0);
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(pipe(pipes), 0);
+        pid_t child = fork();
+        if (!child) {
+            struct store *own = store_opened("s.db");
+            theirs = store_run_of(own, &test_key, 0);
+            if (write(pipes[1], &theirs, sizeof theirs) == sizeof theirs)
+                pause();
+            _exit(1);
+        }
+        ck_assert_int_eq(read(pipes[0], &theirs, sizeof theirs), sizeof theirs);
+        ck_assert_int_eq(theirs, mine + 1); /* the second child takes up what the first has left */
+        ck_assert_int_eq(store_run_of(s, &test_key, 0), mine);
+        kill(child, SIGKILL);
+        waitpid(child, &status, 0);
+    }
+    ck_assert_int_eq(store_run_of(s, &test_key, 0), theirs); /* nobody's now, and the newest */
     store_close(s);
 }
 END_TEST
@@ -103,6 +130,33 @@ START_TEST(streams_of_every_shape_come_back_bit_for_bit)
     ck_assert_int_eq(found, 0);
     ck_assert_int_eq(store_stream_get(s, run + 1, "p1", PHASE_FREE, &out, &found, &e), OK);
     ck_assert_int_eq(found, 0);
+    ck_assert_str_eq(store_complaints(s), "");
+    store_close(s);
+}
+END_TEST
+
+START_TEST(counters_travel_with_their_answer_and_are_sealed_with_it)
+{
+    struct store *s = store_opened("s.db");
+    struct err e = {0};
+    int64_t run = store_run_of(s, &test_key, 0);
+    for (int n = 0; n <= COUNTERS_MAX; n += n ? 63 : 1) {
+        struct stream in = stream_made(3, 3, 1, 1), out;
+        int found;
+        in.counter = calloc((size_t)n + 1, sizeof *in.counter);
+        in.counters = n;
+        for (int i = 0; i < n; i++) {
+            snprintf(in.counter[i].name, sizeof in.counter[i].name, "counter %d", i);
+            in.counter[i].ran = (int64_t)i << 40, in.counter[i].expected = i - 1;
+        }
+        ck_assert_msg(store_stream_put(s, run, "p", PHASE_FREE, &in, &e) == OK, "%s", e.text);
+        ck_assert_msg(store_stream_get(s, run, "p", PHASE_FREE, &out, &found, &e) == OK, "%s", e.text);
+        check_same(&in, &out);
+        ck_assert_int_eq(out.counters, n);
+        ck_assert(!n || !memcmp(in.counter, out.counter, (size_t)n * sizeof *in.counter));
+        stream_free(&in);
+        stream_free(&out);
+    }
     ck_assert_str_eq(store_complaints(s), "");
     store_close(s);
 }
@@ -367,6 +421,8 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_checked_fixture(t, scratch_setup, scratch_teardown);
     tcase_add_test(t, only_the_same_key_continues_an_unfinished_run);
+    tcase_add_test(t, a_run_belongs_to_the_process_that_works_on_it);
+    tcase_add_test(t, counters_travel_with_their_answer_and_are_sealed_with_it);
     tcase_add_test(t, streams_of_every_shape_come_back_bit_for_bit);
     tcase_add_test(t, a_stream_or_a_verdict_needs_its_run);
     tcase_add_test(t, a_verdict_comes_back_with_the_inputs_of_its_decision);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const struct run_key test_key = {"m", "mh", "b", "bh", "", "arm", "c"};
+const struct run_key test_key = {"m", "mh", "b", "bh", "", "arm", "c", NULL};
 
 struct store *store_opened(const char *name)
 {

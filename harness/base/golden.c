@@ -33,6 +33,7 @@ void view_free(struct view *v)
 void stream_free(struct stream *s)
 {
     free(s->ids);
+    free(s->counter);
     view_free(&s->view);
     memset(s, 0, sizeof *s);
 }

@@ -5,6 +5,7 @@
 #ifndef ASSAY_BASE_GOLDEN_H
 #define ASSAY_BASE_GOLDEN_H
 
+#include "harness/base/counter.h"
 #include "harness/base/err.h"
 #include "harness/base/sha256.h"
 
@@ -42,6 +43,8 @@ struct stream {
     int n;
     enum finish finish;
     struct view view;
+    struct counter *counter; /* what ran for this answer; NULL: not counted */
+    int counters;
 };
 
 void stream_free(struct stream *s); /* zeroed is fine */

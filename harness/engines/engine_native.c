@@ -15,7 +15,8 @@ struct native_engine {
     struct native_slot slot[MAX_SLOTS];
     struct team *team[MAX_SLOTS];
     int threads, mutated;
-    int64_t applied; /* of a mutant */
+    int64_t applied; /* of a mutant, since a slot last counted */
+    int64_t slot_applied[MAX_SLOTS];
 };
 
 struct settings {
@@ -156,30 +157,31 @@ static int answer(struct engine *base, int slot, const struct engine_request *q,
     return native_answer(&g->slot[slot], q, a, e);
 }
 
-static int counters(struct engine *base, struct counter *out, int max)
+/* All slots share what counts a mutant: the one that looks first has it. */
+static int slot_counters(struct engine *base, int slot, struct counter *out, int max)
 {
     struct native_engine *g = (struct native_engine *)base;
-    struct native_counts ran = {0};
-    int64_t steps = 0;
-    for (int i = 0; i < base->slots; i++) {
-        struct native_counts c = native_slot_counts(&g->slot[i]);
-        ran.dense_gemms += c.dense_gemms;
-        ran.grouped_gemms += c.grouped_gemms;
-        ran.par1_gemms += c.par1_gemms;
-        ran.plain_gemms += c.plain_gemms;
-        ran.steps += c.steps;
-        steps += g->slot[i].steps;
-    }
-    struct native_counts expected = native_expected(g->native, steps);
+    struct native_counts ran = native_slot_counts(&g->slot[slot]);
+    struct native_counts expected = native_expected(g->native, g->slot[slot].steps);
+    g->slot_applied[slot] += __atomic_exchange_n(&g->applied, 0, __ATOMIC_RELAXED);
     struct counter all[] = {{"dense_gemms", ran.dense_gemms, expected.dense_gemms},
                             {"grouped_gemms", ran.grouped_gemms, expected.grouped_gemms},
                             {"par1_gemms", ran.par1_gemms, expected.par1_gemms},
                             {"plain_gemms", ran.plain_gemms, expected.plain_gemms},
                             {"steps", ran.steps, expected.steps},
-                            {"mutant_applied", g->applied, -1}};
+                            {"mutant_applied", g->slot_applied[slot], -1}};
     int n = (int)(sizeof all / sizeof *all) - !g->mutated;
     for (int i = 0; i < n && i < max; i++)
         out[i] = all[i];
+    return n < max ? n : max;
+}
+
+static int counters(struct engine *base, struct counter *out, int max)
+{
+    struct counter one[COUNTERS_MAX];
+    int n = 0;
+    for (int i = 0; i < base->slots; i++)
+        n = counters_add(out, n, max, one, slot_counters(base, i, one, COUNTERS_MAX));
     return n;
 }
 
@@ -204,4 +206,5 @@ ENGINE(native) = {
     .answer = answer,
     .tap = tap,
     .counters = counters,
+    .slot_counters = slot_counters,
 };

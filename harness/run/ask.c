@@ -12,6 +12,12 @@ struct item {
     enum run_phase phase;
 };
 
+/* Counters when an answer was last handed over: by a slot, or by any where the engine cannot tell slots apart. */
+struct mark {
+    struct counter counter[COUNTERS_MAX];
+    int counters;
+};
+
 struct asking {
     struct engine *engine;
     const struct battery *battery;
@@ -23,6 +29,7 @@ struct asking {
     int next, working, stop; /* under the lock, as all below */
     struct item *queue;      /* answered, not stored yet; never more than PHASES * jobs in all */
     int head, tail;
+    struct mark *mark; /* one a worker */
     struct err err;
 };
 
@@ -53,12 +60,40 @@ static int ask_one(struct asking *a, int slot, struct job *j, enum run_phase pha
     return rc;
 }
 
-static void hand_over(struct asking *a, struct job *j, enum run_phase phase)
+static void look(struct engine *g, int slot, struct mark *m)
+{
+    m->counters = g->ops->slot_counters ? g->ops->slot_counters(g, slot, m->counter, COUNTERS_MAX)
+                  : g->ops->counters    ? g->ops->counters(g, m->counter, COUNTERS_MAX)
+                                        : 0;
+    m->counters = m->counters < COUNTERS_MAX ? m->counters : COUNTERS_MAX;
+}
+
+/* The answer goes with the counters of what ran for it. Under the lock. */
+static int count(struct asking *a, int slot, struct stream *st, struct err *e)
+{
+    struct mark now, *before = &a->mark[a->engine->ops->slot_counters ? slot : 0];
+    look(a->engine, slot, &now);
+    if (!now.counters || st->counters) /* an engine may have counted for itself */
+        return OK;
+    st->counter = calloc((size_t)now.counters, sizeof *st->counter);
+    if (!st->counter)
+        return FAIL(e, E_NOMEM, "out of memory for %d counters", now.counters);
+    st->counters = counters_since(now.counter, now.counters, before->counter, before->counters, st->counter);
+    *before = now;
+    return OK;
+}
+
+static int hand_over(struct asking *a, int slot, struct job *j, enum run_phase phase, struct err *e)
 {
     pthread_mutex_lock(&a->lock);
-    a->queue[a->tail++] = (struct item){j, phase};
-    pthread_cond_signal(&a->changed);
+    int rc = count(a, slot, &j->answer[phase], e);
+    if (!rc) {
+        j->have[phase] = 1;
+        a->queue[a->tail++] = (struct item){j, phase};
+        pthread_cond_signal(&a->changed);
+    }
     pthread_mutex_unlock(&a->lock);
+    return rc;
 }
 
 static int ids_differ(const struct job *j)
@@ -90,12 +125,10 @@ static int ask_job(struct asking *a, int slot, struct job *j, struct err *e)
             snprintf(j->missing, sizeof j->missing, "%.255s", mine.text);
         if (rc == E_MISSING)
             continue;
-        if (rc) {
+        if (rc || hand_over(a, slot, j, phase, &mine)) {
             *e = mine;
             return err_prefix(e, "prompt %s", j->fed->name);
         }
-        j->have[phase] = 1;
-        hand_over(a, j, phase);
     }
     return OK;
 }
@@ -162,12 +195,15 @@ int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *jo
     workers = workers > jobs ? jobs : workers;
     a.order = calloc((size_t)jobs + 1, sizeof *a.order);
     a.queue = calloc((size_t)jobs * PHASES + 1, sizeof *a.queue);
-    if (!a.order || !a.queue) {
+    a.mark = calloc((size_t)workers + 1, sizeof *a.mark);
+    if (!a.order || !a.queue || !a.mark) {
         FAIL(&a.err, E_NOMEM, "out of memory for %d prompts", jobs);
         goto out;
     }
     for (int i = 0; i < jobs; i++)
         a.order[i] = &job[i];
+    for (int i = 0; i < workers && (i == 0 || g->ops->slot_counters); i++)
+        look(g, i, &a.mark[i]);
     qsort(a.order, (size_t)jobs, sizeof *a.order, longer_first);
     pthread_mutex_init(&a.lock, NULL);
     pthread_cond_init(&a.changed, NULL);
@@ -193,5 +229,6 @@ int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *jo
 out:
     free(a.order);
     free(a.queue);
+    free(a.mark);
     return a.err.code ? FAIL(e, a.err.code, "%s", a.err.text) : OK;
 }

@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNTERS_MAX 64
-#define TOP_K        20 /* when the golden holds no rows: what a later comparison may want */
+#define TOP_K 20 /* when the golden holds no rows: what a later comparison may want */
 
 struct running {
     const struct run_options *o;
@@ -77,8 +76,8 @@ static int verify_golden(const struct run_options *o, struct judgement *j, struc
     return OK;
 }
 
-static int judge_answers(struct running *r, const struct counter *counter, int counters, int resumed,
-                         struct judgement *j, struct err *e)
+static int judge_answers(struct running *r, const struct counter *counter, int counters, struct judgement *j,
+                         struct err *e)
 {
     struct arm_answer *answer = calloc((size_t)r->jobs + 1, sizeof *answer);
     if (!answer)
@@ -98,8 +97,7 @@ static int judge_answers(struct running *r, const struct counter *counter, int c
                              .answer = answer,
                              .counter = counter,
                              .counters = counters,
-                             .recording = r->o->engine->ops->recording,
-                             .resumed = resumed};
+                             .recording = r->o->engine->ops->recording};
     int rc = judge_run(&in, j, e);
     free(answer);
     return rc;
@@ -121,28 +119,41 @@ static int call_witness(struct running *r, const struct judgement *j, int *widen
     return rc;
 }
 
-static int judge_twice(struct running *r, const struct counter *counter, int counters, int resumed,
-                       struct run_result *out, struct err *e)
+static int judge_twice(struct running *r, const struct counter *counter, int counters, struct run_result *out,
+                       struct err *e)
 {
-    int rc = judge_answers(r, counter, counters, resumed, &out->judgement, e);
+    int rc = judge_answers(r, counter, counters, &out->judgement, e);
     if (rc || (rc = call_witness(r, &out->judgement, &out->widened, e)) || !out->widened)
         return rc;
     judgement_free(&out->judgement);
-    return judge_answers(r, counter, counters, resumed, &out->judgement, e);
+    return judge_answers(r, counter, counters, &out->judgement, e);
+}
+
+/* Counters of all answers, whichever process made them. */
+static int add_up(const struct running *r, struct counter *sum)
+{
+    int n = 0;
+    for (int i = 0; i < r->jobs; i++)
+        for (int phase = 0; phase < PHASES; phase++) {
+            const struct stream *st = &r->job[i].answer[phase];
+            if (r->job[i].have[phase])
+                n = counters_add(sum, n, COUNTERS_MAX, st->counter, st->counters);
+        }
+    return n;
 }
 
 static int finish(struct running *r, struct run_result *out, struct err *e)
 {
     const struct run_options *o = r->o;
     struct counter counter[COUNTERS_MAX];
-    int counters = o->engine->ops->counters(o->engine, counter, COUNTERS_MAX), resumed = 0;
+    int counters = add_up(r, counter);
     json_t *missing = json_array();
     for (int i = 0; i < r->jobs; i++) {
-        resumed += r->job[i].resumed;
+        out->resumed += r->job[i].resumed;
         if (*r->job[i].missing)
             json_array_append_new(missing, json_string(r->job[i].missing));
     }
-    int rc = judge_twice(r, counter, counters, resumed, out, e);
+    int rc = judge_twice(r, counter, counters, out, e);
     if (rc == OK)
         rc = verify_golden(o, &out->judgement, e);
     if (rc)
@@ -150,7 +161,7 @@ static int finish(struct running *r, struct run_result *out, struct err *e)
     struct judgement *j = &out->judgement;
     out->run = r->run;
     out->status = run_verdict_exit_status(j->verdict, o->strict);
-    out->summary = summary_make(o, j, r->run, counter, counters, resumed, missing);
+    out->summary = summary_make(o, j, r->run, counter, counters, missing);
     if (out->summary && o->witness)
         json_object_set_new(out->summary, "witness",
                             json_pack("{s:s,s:i}", "arm", o->witness->arm, "widened", out->widened));

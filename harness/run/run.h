@@ -26,6 +26,7 @@ struct run_options {
 struct run_result {
     int64_t run;
     struct judgement judgement;
+    int resumed;     /* prompts whose free run was in the store already */
     int widened;     /* positions whose stored list the witness widened */
     json_t *summary; /* the object of `assay run --json` */
     int status;      /* exit status */

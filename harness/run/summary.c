@@ -89,7 +89,7 @@ static void add_evidence(json_t *o, const struct run_options *r, const struct ju
 }
 
 json_t *summary_make(const struct run_options *r, const struct judgement *j, int64_t run, const struct counter *counter,
-                     int counters, int resumed, json_t *missing)
+                     int counters, json_t *missing)
 {
     const struct golden *g = r->golden;
     json_t *o = json_pack("{s:I,s:s,s:s,s:s,s:s,s:O?,s:s,s:O?}", "run", (json_int_t)run, "model", g->model, "battery",
@@ -112,7 +112,6 @@ json_t *summary_make(const struct run_options *r, const struct judgement *j, int
     add_evidence(o, r, j);
     if (*r->engine->forecast)
         json_object_set_new(o, "forecast", json_string(r->engine->forecast));
-    json_object_set_new(o, "resumed", json_integer(resumed));
     json_object_set(o, "missing", missing);
     json_object_set_new(o, "verdict", json_string(run_verdict_name(j->verdict)));
     json_object_set_new(o, "why", json_string(j->why));

@@ -6,6 +6,6 @@
 
 /* NULL without memory. Caller releases. `missing`: one sentence a prompt without an answer, borrowed. */
 json_t *summary_make(const struct run_options *o, const struct judgement *j, int64_t run, const struct counter *counter,
-                     int counters, int resumed, json_t *missing);
+                     int counters, json_t *missing);
 
 #endif

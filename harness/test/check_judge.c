@@ -329,17 +329,6 @@ START_TEST(a_counter_that_is_not_exact_is_no_evidence_with_its_name)
 }
 END_TEST
 
-START_TEST(answers_of_a_dead_process_alone_do_not_prove_that_the_route_ran)
-{
-    struct counter c = {"dense_gemms", 0, 0};
-    in.counter = &c;
-    in.counters = 1;
-    in.resumed = PROMPTS;
-    ck_assert_int_eq(judged(), RV_NO_EVIDENCE);
-    ck_assert_ptr_nonnull(strstr(j.why, "--fresh"));
-}
-END_TEST
-
 START_TEST(a_missing_answer_or_golden_or_battery_is_no_evidence)
 {
     answer[1].free = NULL;
@@ -426,7 +415,6 @@ int main(void)
                                          a_golden_without_rows_cannot_excuse_a_difference,
                                          other_weights_are_no_evidence_with_the_name_of_the_file,
                                          a_counter_that_is_not_exact_is_no_evidence_with_its_name,
-                                         answers_of_a_dead_process_alone_do_not_prove_that_the_route_ran,
                                          a_missing_answer_or_golden_or_battery_is_no_evidence,
                                          a_failure_is_not_hidden_by_a_missing_prompt,
                                          a_golden_of_another_length_or_stop_rule_does_not_apply,

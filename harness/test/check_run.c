@@ -21,22 +21,26 @@ static char folder[64], path[96], sha256[SHA256_HEX_SIZE];
 static struct {
     struct engine engine;
     pthread_mutex_t lock;
-    int asked[3], fails_at, edits_at, other_id;
+    int asked[3], fails_at, edits_at, skips_at, other_id;
     const char *absent;
     int64_t ran, expected;
 } fake;
 
-static void edit_golden(void)
+/* Behind the store's back. */
+static void sql(const char *text)
 {
     sqlite3 *db;
     ck_assert_int_eq(sqlite3_open(path, &db), SQLITE_OK);
     sqlite3_busy_timeout(db, 5000);
     char *message = NULL;
-    ck_assert_msg(sqlite3_exec(db, "DROP TRIGGER golden_sealed; UPDATE golden SET text = x'28b52ffd'", NULL, NULL,
-                               &message) == SQLITE_OK,
-                  "%s", message);
+    ck_assert_msg(sqlite3_exec(db, text, NULL, NULL, &message) == SQLITE_OK, "%s", message);
     ck_assert_int_gt(sqlite3_total_changes(db), 0);
     sqlite3_close(db);
+}
+
+static void edit_golden(void)
+{
+    sql("DROP TRIGGER golden_sealed; UPDATE golden SET text = x'28b52ffd'");
 }
 
 static int answer(struct engine *e, int slot, const struct engine_request *q, struct stream *out, struct err *err)
@@ -45,7 +49,7 @@ static int answer(struct engine *e, int slot, const struct engine_request *q, st
     (void)e, (void)slot;
     pthread_mutex_lock(&fake.lock);
     int number = ++fake.asked[q->mode];
-    fake.ran++;
+    fake.ran += number != fake.skips_at || q->mode != MODE_GENERATE;
     fake.expected++;
     pthread_mutex_unlock(&fake.lock);
     if (number == fake.fails_at && q->mode == MODE_GENERATE)
@@ -153,7 +157,7 @@ START_TEST(a_run_that_died_goes_on_where_it_stopped)
     fake.asked[MODE_GENERATE] = 0;
     ck_assert_int_eq(go(0, &r, &e), OK);
     ck_assert_int_eq(fake.asked[MODE_GENERATE], PROMPTS - 3);
-    ck_assert_int_eq(json_integer_value(json_object_get(r.summary, "resumed")), 3);
+    ck_assert_int_eq(r.resumed, 3);
     ck_assert_int_eq(r.judgement.verdict, RV_PASS);
     run_result_free(&r);
 }
@@ -197,8 +201,56 @@ END_TEST
 
 START_TEST(a_wrong_counter_is_no_evidence)
 {
-    fake.expected = 1;
+    fake.skips_at = 3;
     ck_assert_int_eq(verdict_of_run(0), RV_NO_EVIDENCE);
+}
+END_TEST
+
+static void check_counter(const struct run_result *r, int ran, int expected)
+{
+    const json_t *c = json_object_get(json_object_get(r->summary, "counters"), "gemms");
+    ck_assert_int_eq(json_integer_value(json_object_get(c, "ran")), ran);
+    ck_assert_int_eq(json_integer_value(json_object_get(c, "expected")), expected);
+}
+
+/* What the first process skipped is not forgotten by the second, and what both did is added up. */
+START_TEST(counters_are_those_of_all_processes_that_answered)
+{
+    for (int skips = 0; skips < 2; skips++) {
+        struct run_result r;
+        struct err e;
+        memset(fake.asked, 0, sizeof fake.asked);
+        fake.engine.slots = 1;
+        fake.fails_at = 4;
+        fake.skips_at = skips ? 2 : 0;
+        ck_assert_int_eq(go(1, &r, &e), E_ENGINE);
+        fake.fails_at = fake.skips_at = 0;
+        fake.ran = 1000, fake.expected = 2000; /* another process, another start */
+        ck_assert_int_eq(go(0, &r, &e), OK);
+        ck_assert_int_eq(r.resumed, 3);
+        ck_assert_int_eq(r.judgement.verdict, skips ? RV_NO_EVIDENCE : RV_PASS);
+        check_counter(&r, 2 * PROMPTS - skips, 2 * PROMPTS);
+        run_result_free(&r);
+    }
+}
+END_TEST
+
+START_TEST(a_run_that_died_before_its_verdict_is_judged_by_counters_that_were_stored)
+{
+    struct run_result r;
+    struct err e;
+    json_t *once;
+    ck_assert_int_eq(go(0, &r, &e), OK);
+    once = json_incref(r.summary);
+    run_result_free(&r);
+    sql("UPDATE run SET finished = NULL, verdict = NULL, summary = NULL");
+    memset(fake.asked, 0, sizeof fake.asked);
+    ck_assert_int_eq(go(0, &r, &e), OK);
+    ck_assert_int_eq(fake.asked[MODE_GENERATE], 0);
+    ck_assert_int_eq(r.judgement.verdict, RV_PASS);
+    ck_assert(json_equal(once, r.summary)); /* the report does not tell in how many sittings it was made */
+    json_decref(once);
+    run_result_free(&r);
 }
 END_TEST
 
@@ -253,6 +305,8 @@ int main(void)
         a_golden_that_changes_during_the_run_voids_it,
         a_missing_answer_is_no_evidence_and_named,
         a_wrong_counter_is_no_evidence,
+        counters_are_those_of_all_processes_that_answered,
+        a_run_that_died_before_its_verdict_is_judged_by_counters_that_were_stored,
         a_store_that_refuses_stops_the_asking,
         the_ids_of_a_failed_run_are_in_the_store,
     };

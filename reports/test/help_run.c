@@ -94,7 +94,7 @@ int64_t toy_run_store(struct store *s, const struct toy_run *t)
     ck_assert_msg(!store_golden_put(s, t->golden, "active", &id, &e), "%s", e.text);
     ck_assert_msg(!store_golden_get(s, t->golden->model, t->battery->name, t->golden->arm, &stored, sha256, &e), "%s",
                   e.text);
-    struct run_key key = {t->golden->model, "", t->battery->name, t->battery->sha256, sha256, t->arm, ""};
+    struct run_key key = {t->golden->model, "", t->battery->name, t->battery->sha256, sha256, t->arm, "", NULL};
     ck_assert_msg(!store_run_open(s, &key, 1, &run, &e), "%s", e.text);
     store_answers(s, run, t, answer);
     for (int i = 0; i < t->golden->prompts; i++)
