@@ -91,18 +91,33 @@ static int emit(struct native_slot *s, const struct engine_request *q, struct st
     return a->finish == FINISH_STOP || a->n >= q->max_new - m->early_stop;
 }
 
+/* In which order the prompts lie in the rows of the first step; a row's block decides how its sums are split. vLLM's
+ * newer runner, by which dense models run, sorts by length (equal ones as submitted), the older one for experts does
+ * not. */
+static void order_prompts(const struct engine_request *q, int sorted, int *order)
+{
+    for (int i = 0; i < q->seqs; i++) {
+        int at = i;
+        for (; sorted && at && q->seq[order[at - 1]].prompts > q->seq[i].prompts; at--)
+            order[at] = order[at - 1];
+        order[at] = i;
+    }
+}
+
 static int start(struct native_slot *s, const struct engine_request *q, struct stream *a, struct segment *seg,
                  int32_t *row, struct err *e)
 {
-    int at = 0, drop = s->native->o.mutation.drop_bos;
-    for (int i = 0; i < q->seqs; i++) {
+    int at = 0, drop = s->native->o.mutation.drop_bos, order[64];
+    order_prompts(q, !s->native->model->config.experts, order);
+    for (int place = 0; place < q->seqs; place++) {
+        int i = order[place];
         int skip = drop && q->seq[i].prompts > 1;
         native_reset(s->session, i);
         if (reserve(q, &a[i], q->max_new, e))
             return e->code;
-        seg[i] = (struct segment){i, q->seq[i].prompts - skip, q->seq[i].prompt + skip};
-        at += seg[i].rows;
-        row[i] = at - 1;
+        seg[place] = (struct segment){i, q->seq[i].prompts - skip, q->seq[i].prompt + skip};
+        at += seg[place].rows;
+        row[place] = at - 1;
     }
     if (drop)
         mutation_applied(&s->native->o.mutation);
