@@ -24,4 +24,10 @@ int golden_insert(struct store *s, const struct sealed *x, const struct golden_n
 /* Inside a transaction. The same file again: its razor is brought up to date. */
 int battery_insert(struct store *s, const struct battery *b, struct err *e);
 
+/* Columns at, at + 1, at + 2: sha256, bytes, record. E_STORE with `what` in front when it is not what was sealed.
+ * Caller frees st, also after a failure. */
+int stream_open(sqlite3_stmt *q, int at, const char *what, struct stream *st, struct err *e);
+/* In every bit, counters aside. */
+int stream_equal(const struct stream *a, const struct stream *b);
+
 #endif

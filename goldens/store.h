@@ -20,6 +20,9 @@ void store_close(struct store *s); /* NULL is fine */
 int store_import_shipped(struct store *s, const char *data_dir, void (*progress)(void *, int done, int total),
                          void *arg, struct err *e);
 
+/* The same, but of the goldens only those of one model: what a shard needs. */
+int store_import_model(struct store *s, const char *data_dir, const char *model, struct err *e);
+
 /* Inserts a golden (identity: SHA-256 of its canonical exchange text). status: active, pending, negative.
  * The same content again is no error and gives the same id; it keeps its status and may receive row hashes. */
 int store_golden_put(struct store *s, const struct golden *g, const char *status, int64_t *id, struct err *e);
@@ -87,6 +90,21 @@ struct run_filter {
 int store_run_list(struct store *s, const struct run_filter *f, json_t **list, struct err *e);
 /* run 0: the newest. {run, key..., verdict, summary, positions:[verdict rows]}; E_MISSING. */
 int store_run_get(struct store *s, int64_t run, json_t **object, struct err *e);
+
+/* Where the answers of a shard go in the store that they are merged into. */
+enum merge_into {
+    MERGE_ANY,        /* a finished run of the same key must hold the same answers; else an unfinished or a new one */
+    MERGE_UNFINISHED, /* an unfinished run of the same key, or a new one */
+    MERGE_NEW,
+};
+
+/* Brings the goldens, batteries and finished runs of other stores into s, and joins their shards (and unfinished runs)
+ * of one (model, battery, golden, arm, commit) to one run, ready to be judged. All in one transaction: on any conflict
+ * nothing is changed and report.conflicts names each one with both stores (returns OK).
+ * report: {store, stores, goldens, batteries, runs_copied, answers, joined: [{run, model, battery, arm, shards: [..],
+ * prompts, answered, missing: [names]}], conflicts: [..]}. progress may be NULL. */
+int store_merge(struct store *s, const char *const *path, int paths, enum merge_into into,
+                void (*progress)(void *, int done, int total), void *arg, json_t **report, struct err *e);
 
 /* Integrity: SQLite's own check, foreign keys, hashes of goldens and ledger chain, orphans. Names the first bad row. */
 int store_check(struct store *s, json_t **report, struct err *e);

@@ -1,5 +1,5 @@
 /* Runs in the store: streams first, verdicts last. */
-#include "goldens/db.h"
+#include "goldens/seal.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -177,17 +177,16 @@ int store_stream_put(struct store *s, int64_t run, const char *prompt, enum run_
     return rc;
 }
 
-/* Columns: sha256, bytes, record. */
-static int open_record(sqlite3_stmt *q, const char *what, struct stream *st, struct err *e)
+int stream_open(sqlite3_stmt *q, int at, const char *what, struct stream *st, struct err *e)
 {
-    size_t bytes = (size_t)sqlite3_column_int64(q, 1);
+    size_t bytes = (size_t)sqlite3_column_int64(q, at + 1);
     char *record, hex[SHA256_HEX_SIZE];
     uint8_t hash[SHA256_BYTES];
-    if (db_unpack(sqlite3_column_blob(q, 2), (size_t)sqlite3_column_bytes(q, 2), bytes, what, &record, e))
+    if (db_unpack(sqlite3_column_blob(q, at + 2), (size_t)sqlite3_column_bytes(q, at + 2), bytes, what, &record, e))
         return e->code;
     sha256_of(record, bytes, hash);
     sha256_hex(hash, hex);
-    int rc = strcmp(hex, db_text(q, 0)) ? FAIL(e, E_STORE, "%s was edited", what) : decode(record, bytes, what, st, e);
+    int rc = strcmp(hex, db_text(q, at)) ? FAIL(e, E_STORE, "%s was edited", what) : decode(record, bytes, what, st, e);
     free(record);
     return rc;
 }
@@ -203,10 +202,23 @@ int store_stream_get(struct store *s, int64_t run, const char *prompt, enum run_
     memset(st, 0, sizeof *st);
     *found = row == 1;
     snprintf(what, sizeof what, "%.200s: run %lld prompt %.60s phase %d", s->path, (long long)run, prompt, (int)phase);
-    if (row == 1 && (rc = open_record(q, what, st, e)))
+    if (row == 1 && (rc = stream_open(q, 0, what, st, e)))
         stream_free(st);
     sqlite3_finalize(q);
     return rc;
+}
+
+/* Both records, with the counters left out: they say how it was made, not what was said. */
+int stream_equal(const struct stream *a, const struct stream *b)
+{
+    struct stream x = *a, y = *b;
+    size_t n, m;
+    x.counters = y.counters = 0;
+    char *p = encode(&x, &n), *q = encode(&y, &m);
+    int equal = p && q && n == m && !memcmp(p, q, n);
+    free(p);
+    free(q);
+    return equal;
 }
 
 /* --- verdicts --- */
@@ -363,7 +375,7 @@ int store_stream_verify_all(struct store *s, json_t *bad, int64_t *checked, stru
         char what[300];
         snprintf(what, sizeof what, "stream of run %lld prompt %.60s phase %d", (long long)sqlite3_column_int64(q, 3),
                  db_text(q, 4), sqlite3_column_int(q, 5));
-        if (open_record(q, what, &st, &own))
+        if (stream_open(q, 0, what, &st, &own))
             db_complain(bad, own.text);
         stream_free(&st);
         ++*checked;

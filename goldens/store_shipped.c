@@ -140,8 +140,16 @@ static int import_new(struct store *s, const char *path, struct err *e)
     return db_end(s, rc, e);
 }
 
-int store_import_shipped(struct store *s, const char *data_dir, void (*progress)(void *, int done, int total),
-                         void *arg, struct err *e)
+/* Is it "FOLDER/MODEL.anything"? NULL: any model. */
+static int is_of(const char *path, const char *model)
+{
+    const char *slash = strrchr(path, '/');
+    size_t n = model ? strlen(model) : 0;
+    return !model || (!strncmp(slash + 1, model, n) && slash[1 + n] == '.');
+}
+
+static int import_all(struct store *s, const char *data_dir, const char *model,
+                      void (*progress)(void *, int done, int total), void *arg, struct err *e)
 {
     static const struct {
         const char *folder;
@@ -156,7 +164,8 @@ int store_import_shipped(struct store *s, const char *data_dir, void (*progress)
         rc = list_files(folder, sets[k].pass, &path, &n, e);
         for (int i = 0; i < n && !rc; i++) {
             int64_t before = sqlite3_total_changes64(s->db);
-            rc = sets[k].import(s, path[i], e);
+            if (k == 0 || is_of(path[i], model))
+                rc = sets[k].import(s, path[i], e);
             if (progress && (sqlite3_total_changes64(s->db) != before || i + 1 == n))
                 progress(arg, i + 1, n);
         }
@@ -165,4 +174,15 @@ int store_import_shipped(struct store *s, const char *data_dir, void (*progress)
         free(path);
     }
     return rc;
+}
+
+int store_import_shipped(struct store *s, const char *data_dir, void (*progress)(void *, int done, int total),
+                         void *arg, struct err *e)
+{
+    return import_all(s, data_dir, NULL, progress, arg, e);
+}
+
+int store_import_model(struct store *s, const char *data_dir, const char *model, struct err *e)
+{
+    return import_all(s, data_dir, model, NULL, NULL, e);
 }

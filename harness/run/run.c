@@ -172,7 +172,28 @@ out:
     return rc;
 }
 
-int run_battery(const struct run_options *o, struct run_result *out, struct err *e)
+/* What the shard has; it stays unfinished, so that the same command finds it and adds what is missing. */
+static int report_shard(struct running *r, const char *shard, struct run_result *out, struct err *e)
+{
+    int answered = 0;
+    json_t *missing = json_array();
+    for (int i = 0; i < r->jobs; i++) {
+        answered += r->job[i].have[PHASE_FREE];
+        out->resumed += r->job[i].resumed;
+        if (*r->job[i].missing)
+            json_array_append_new(missing, json_string(r->job[i].missing));
+    }
+    out->run = r->run;
+    out->status = answered == r->jobs ? 0 : 4;
+    out->summary = json_pack("{s:I,s:s,s:s,s:s,s:s,s:s,s:i,s:i,s:i,s:o,s:i}", "run", (json_int_t)r->run, "shard", shard,
+                             "model", r->o->golden->model, "battery", r->o->battery->name, "arm", r->o->engine->arm,
+                             "golden_sha256", r->o->golden_sha256, "prompts", r->jobs, "answered", answered, "resumed",
+                             out->resumed, "missing", missing, "exit", out->status);
+    return out->summary ? OK : FAIL(e, E_NOMEM, "out of memory for the summary");
+}
+
+/* shard NULL: the whole battery, which is judged. */
+static int go(const struct run_options *o, const char *shard, struct run_result *out, struct err *e)
 {
     struct running r = {.o = o};
     struct run_key key = {.model = o->golden->model,
@@ -181,17 +202,33 @@ int run_battery(const struct run_options *o, struct run_result *out, struct err 
                           .battery_sha256 = o->battery->sha256,
                           .golden_sha256 = o->golden_sha256,
                           .arm = o->engine->arm,
-                          .commit = o->commit};
+                          .commit = o->commit,
+                          .shard = shard};
     int rc, top_k = o->golden->top_k > 0 ? o->golden->top_k : TOP_K;
     memset(out, 0, sizeof *out);
     if ((rc = make_jobs(&r, e)) || (rc = store_run_open(o->store, &key, o->fresh, &r.run, e)) || (rc = resume(&r, e)) ||
-        (rc = ask_all(o->engine, o->battery, top_k, r.job, r.jobs, put, &r, e)) || (rc = finish(&r, out, e)))
+        (rc = ask_all(o->engine, o->battery, top_k, r.job, r.jobs, put, &r, e)))
         goto out;
+    rc = shard ? report_shard(&r, shard, out, e) : finish(&r, out, e);
 out:
     free_jobs(&r);
     if (rc)
         run_result_free(out);
     return rc;
+}
+
+int run_battery(const struct run_options *o, struct run_result *r, struct err *e)
+{
+    return go(o, NULL, r, e);
+}
+
+int run_shard(const struct run_options *o, const char *shard, struct run_result *r, struct err *e)
+{
+    char why[384];
+    memset(r, 0, sizeof *r);
+    if (o->model && !o->engine->ops->recording && !model_matches(o->golden, o->model, why, sizeof why))
+        return FAIL(e, E_MISSING, "%s", why);
+    return go(o, shard, r, e);
 }
 
 void run_result_free(struct run_result *r)

@@ -35,6 +35,11 @@ struct run_result {
 /* An evidence problem is a verdict (NO_EVIDENCE, VOID) in *r; E_... means that nothing could be judged. The answers
  * stored until then stay. Caller frees r. */
 int run_battery(const struct run_options *o, struct run_result *r, struct err *e);
+/* Gathers the answers of one shard ("I/N") and judges nothing: a part of a battery has no verdict. o->battery is the
+ * part (shard_cut). r->summary: {run, shard, prompts, answered, resumed, missing, ...}; r->status 4 when one is
+ * missing.
+ */
+int run_shard(const struct run_options *o, const char *shard, struct run_result *r, struct err *e);
 void run_result_free(struct run_result *r); /* zeroed is fine */
 
 #endif
