@@ -45,7 +45,7 @@ $(BUILD)/kernels/cpu/%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
 $(BUILD)/kernels/cpu/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mbmi2
 $(BUILD)/kernels/cpu/%.o: CFLAGS := $(if $(SAN),-O1,-O3) -g
 
-.PHONY: all run check lint bench check-vectors check-real check-slurm install clean help deps
+.PHONY: all run check lint bench check-vectors check-kill check-real check-slurm install clean help deps
 all: $(BUILD)/assay
 
 $(BUILD)/assay: $(BUILD)/$(MAIN:.c=.o) $(BUILD)/libassay.a
@@ -106,6 +106,10 @@ check: deps
 $(BUILD)/check-all: $(CHECK_BINARIES)
 	@touch $@
 
+# All 200 moments; make check has a few of them.
+check-kill: all
+	@KILLS=$${KILLS:-200} ASSAY=$(BUILD)/assay tools/test/check_kill.sh
+
 lint:
 	@tools/lint.sh
 
@@ -128,6 +132,7 @@ help:
 	@echo 'run            install what is missing, build, run the shipped batteries and print the verdict table'
 	@echo 'check          every test; check SAN=1 under AddressSanitizer and UBSan'
 	@echo 'check-vectors  the whole set of recorded kernel outputs (VECTORS=DIR)'
+	@echo 'check-kill     runs killed at 200 random moments (KILLS=N SEED=N)'
 	@echo 'lint           include rules, size limits, banned words, formatting'
 	@echo 'bench          assay bench kernels --cpu'
 	@echo 'install        PREFIX=/usr/local, DESTDIR='
