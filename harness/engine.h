@@ -84,6 +84,7 @@ struct engine {
     int bf16_rows;      /* row_sha256 is filled on request */
     char arm[256];      /* every flag at its value: "native:cpu gpu=h200 reduce=f32 route=dense" */
     json_t *build;      /* what it is: version, commit, compiler, CPU features, GPU profile; owned */
+    char warning[256];  /* "" or what its caller should know: a deprecated flag was set */
     char forecast[256]; /* "" or why its bytes are a forecast (profile rests on documentation) */
 };
 

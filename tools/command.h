@@ -32,6 +32,9 @@ extern const struct command *const command_all[]; /* NULL-terminated, made by th
 /* Prints "assay VERB: text" (or {"error":..} with --json) and returns the documented exit status. */
 int tool_fail(const struct tool *t, const char *verb, const struct err *e);
 
+/* Prints "assay: about: text" on standard error, once in a process however often it is said; "" is nothing. */
+void tool_warn(const char *about, const char *text);
+
 /* Progress line on standard error, when it is a terminal: "label  done/total". done == total ends the line. */
 void tool_progress(const struct tool *t, const char *label, long done, long total);
 

@@ -22,6 +22,20 @@ int tool_fail(const struct tool *t, const char *verb, const struct err *e)
     return status;
 }
 
+void tool_warn(const char *about, const char *text)
+{
+    static char said[16][256];
+    static int n;
+    for (int i = 0; i < n; i++)
+        if (!strcmp(said[i], text))
+            return;
+    if (!*text)
+        return;
+    if (n < (int)(sizeof said / sizeof *said))
+        snprintf(said[n++], sizeof said[0], "%s", text);
+    fprintf(stderr, "assay: %s: %s\n", about, text);
+}
+
 void tool_progress(const struct tool *t, const char *label, long done, long total)
 {
     static struct timespec last;

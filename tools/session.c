@@ -62,6 +62,8 @@ int session_open(const struct tool *t, struct store *store, const struct session
         (rc = store_golden_verify(store, s->golden_sha256, e)))
         return rc;
     rc = engine_open_spec(spec->engine, spec->flag, spec->flags, s->model, t->data_dir, spec->threads, &s->engine, e);
+    if (!rc)
+        tool_warn("engine", s->engine->warning);
     return rc || !spec->witness ? rc : open_witness(t, spec, s, e);
 }
 

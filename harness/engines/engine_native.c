@@ -1,5 +1,6 @@
 /* native - this project's engine on the CPU: flags, slots and exact counters; requests are in harness/native */
 #include "harness/native/answer.h"
+#include "harness/native/flags.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,9 @@ struct native_engine {
 
 struct settings {
     struct native_options o;
-    char gpu[32], mutant[64];
+    struct flag_set set;
+    struct native_flags flags;
+    char gpu[32], mutant[64], warning[256];
     int slots;
 };
 
@@ -48,16 +51,11 @@ static int set_mutant(const struct engine_flag *f, struct settings *s, struct er
 
 static int set_flag(const struct engine_flag *f, struct settings *s, struct err *e)
 {
-    int r;
-    if (!strcmp(f->name, "route")) {
-        if ((r = route_by_name(f->value)) < 0)
-            return FAIL(e, E_USAGE, "route=%s: dense, grouped or par1 is expected", f->value);
-        s->o.route = (enum gemm_route)r;
-    } else if (!strcmp(f->name, "reduce")) {
-        if ((r = reduce_by_name(f->value)) < 0 || r == REDUCE_ATOMIC)
-            return FAIL(e, E_USAGE, "reduce=%s: f32 or f16 is expected (atomic add has no single result)", f->value);
-        s->o.reduce = (enum gemm_reduce)r;
-    } else if (!strcmp(f->name, "gpu")) {
+    int taken;
+    if (native_flags_set(&s->set, "cpu", f->name, f->value, &s->flags, s->warning, (int)sizeof s->warning, &taken, e) ||
+        taken)
+        return e->code;
+    if (!strcmp(f->name, "gpu")) {
         if (strchr(f->value, '/'))
             return FAIL(e, E_USAGE, "gpu=%s: a name is expected, not a path", f->value);
         snprintf(s->gpu, sizeof s->gpu, "%s", f->value);
@@ -122,14 +120,27 @@ static int start_slots(struct native_engine *g, struct err *e)
     return OK;
 }
 
+/* Defaults first, then the command line. */
+static int read_flags(const struct engine_open *o, struct settings *s, struct err *e)
+{
+    if (flags_read(o->data_dir, &s->set, e))
+        return e->code;
+    int rc = native_flags_default(&s->set, &s->flags, e);
+    for (int i = 0; i < o->flags && !rc; i++)
+        rc = set_flag(&o->flag[i], s, e);
+    flags_free(&s->set);
+    s->o.route = native_flags_route(&s->flags);
+    s->o.reduce = s->flags.fp32_reduce ? REDUCE_F32 : REDUCE_F16;
+    return rc;
+}
+
 static int open_engine(const struct engine_open *o, struct engine **out, struct err *e)
 {
     struct settings s = {.gpu = "h200", .o = {.decoded = 0}};
     if (*o->spec && strcmp(o->spec, "cpu"))
         return FAIL(e, E_USAGE, "native:%s is not in this build; there is native:cpu", o->spec);
-    for (int i = 0; i < o->flags; i++)
-        if (set_flag(&o->flag[i], &s, e))
-            return e->code;
+    if (read_flags(o, &s, e))
+        return e->code;
     struct native_engine *g = calloc(1, sizeof *g);
     if (!g)
         return FAIL(e, E_NOMEM, "out of memory");
@@ -145,6 +156,7 @@ static int open_engine(const struct engine_open *o, struct engine **out, struct 
         return e->code;
     }
     describe(g, &s);
+    snprintf(g->base.warning, sizeof g->base.warning, "%s", s.warning);
     *out = &g->base;
     return OK;
 }
@@ -200,7 +212,8 @@ ENGINE(native) = {
     .name = "native",
     .summary = "this project's own engine on the CPU, bit for bit what a GPU would give",
     .needs_model = 1,
-    .flag_help = "route=dense|grouped|par1 reduce=f32|f16 gpu=h200|gb10|... weights=decoded|packed slots=N mutant=NAME",
+    .flag_help = "FLAG=on|off (`assay flags` lists them) route=dense|grouped|par1 reduce=f32|f16 gpu=h200|gb10|... "
+                 "weights=decoded|packed slots=N mutant=NAME",
     .open = open_engine,
     .close = close_engine,
     .answer = answer,
