@@ -106,6 +106,11 @@ enum merge_into {
 int store_merge(struct store *s, const char *const *path, int paths, enum merge_into into,
                 void (*progress)(void *, int done, int total), void *arg, json_t **report, struct err *e);
 
+/* Appends a row to the ledger in a transaction of its own. */
+int store_ledger_add(struct store *s, const char *kind, const json_t *what, struct err *e);
+/* Oldest first: array of {seq, at, kind, what, sha256}; kind NULL: all. */
+int store_ledger_list(struct store *s, const char *kind, json_t **list, struct err *e);
+
 /* Integrity: SQLite's own check, foreign keys, hashes of goldens and ledger chain, orphans. Names the first bad row. */
 int store_check(struct store *s, json_t **report, struct err *e);
 /* Rows and bytes per table. */
