@@ -110,6 +110,10 @@ $(BUILD)/check-all: $(CHECK_BINARIES)
 check-kill: all
 	@KILLS=$${KILLS:-200} ASSAY=$(BUILD)/assay tools/test/check_kill.sh
 
+# A real Slurm on this machine; status 77 and NO_EVIDENCE where there is none.
+check-slurm: all
+	@ASSAY=$(BUILD)/assay tools/slurm/test/check_slurm.sh
+
 lint:
 	@tools/lint.sh
 
@@ -133,6 +137,7 @@ help:
 	@echo 'check          every test; check SAN=1 under AddressSanitizer and UBSan'
 	@echo 'check-vectors  the whole set of recorded kernel outputs (VECTORS=DIR)'
 	@echo 'check-kill     runs killed at 200 random moments (KILLS=N SEED=N)'
+	@echo 'check-slurm    strict on every shipped model under a Slurm started here, against one process'
 	@echo 'lint           include rules, size limits, banned words, formatting'
 	@echo 'bench          assay bench kernels --cpu'
 	@echo 'install        PREFIX=/usr/local, DESTDIR='
