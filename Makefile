@@ -35,7 +35,8 @@ SETS := command:command:tools/cmd_:tools/command.h \
         arch:arch:harness/models/arch_:harness/models/arch.h \
         oracle:oracle_ops:oracle/oracle_:oracle/oracle.h \
         mutant:mutant:kernels/mutants/mutant_:kernels/mutant.h \
-        form:form:reports/form_:reports/form.h
+        form:form:reports/form_:reports/form.h \
+        bench_of:command:tools/bench_:tools/bench.h
 set_field = $(word $(2),$(subst :, ,$(1)))
 TABLES := $(foreach s,$(SETS),$(if $(wildcard $(call set_field,$(s),4)),$(BUILD)/gen/$(call set_field,$(s),1)_all.c))
 TABLE_OBJECTS := $(TABLES:.c=.o) $(SCHEMA:.c=.o) $(PAGE:.c=.o)

@@ -1,94 +1,48 @@
-/* bench - ratios against named opponents, measured in one run and tied to correctness */
-#include "harness/base/team.h"
-#include "harness/bench/kernels.h"
-#include "tools/command.h"
+/* bench - finds what is to be measured; each is a file tools/bench_NAME.c */
+#include "tools/bench.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command command_bench;
-
-static void show(void *arg, const char *what, int done, int total)
+static const char *short_name(const struct command *c)
 {
-    tool_progress(arg, what, done, total);
+    return c->name + strlen("bench ");
 }
 
-static double real(const json_t *o, const char *key)
+static int by_order(const void *a, const void *b)
 {
-    return json_number_value(json_object_get(o, key));
+    return (*(const struct command *const *)a)->order - (*(const struct command *const *)b)->order;
 }
 
-static void print(const json_t *r)
+static void print_list(FILE *f)
 {
-    size_t i;
-    json_t *o;
-    printf("n %d, k %d, %d threads, median of %d; this machine reads %.1f GB/s from memory (one thread)\n\n",
-           (int)real(r, "n"), (int)real(r, "k"), (int)real(r, "threads"), (int)real(r, "runs"), real(r, "read_gb_s"));
-    printf("%-10s %3s  %-9s %8s %7s %8s %8s %7s  %-5s %8s %9s\n", "format", "m", "path", "GMAC/s", "spread", "GB/s",
-           "of read", "B/w", "equal", "x fma", "x openblas");
-    json_array_foreach(json_object_get(r, "rows"), i, o)
-        printf("%-10s %3d  %-9s %8.2f %6.0f%% %8.2f %7.0f%% %7.3f  %-5s %8.2f %9.2f\n",
-               json_string_value(json_object_get(o, "format")), (int)real(o, "m"),
-               json_string_value(json_object_get(o, "path")), real(o, "gmac_s"), 100 * real(o, "spread"),
-               real(o, "gb_s"), 100 * real(o, "share_of_read"), real(o, "bytes_per_weight"),
-               json_is_true(json_object_get(o, "equal")) ? "yes" : "NO", real(o, "vs_fma"), real(o, "vs_openblas"));
-    printf("\nopponents, fp32 weights, same shape (not bit-exact to anything):\n");
-    json_array_foreach(json_object_get(r, "opponents"), i, o)
-        printf("m %3d  plain fma %8.2f GMAC/s  OpenBLAS sgemm %8.2f GMAC/s\n", (int)real(o, "m"), real(o, "fma_gmac_s"),
-               real(o, "openblas_gmac_s"));
-    json_array_foreach(json_object_get(r, "absent"), i, o)
-        printf("NO_EVIDENCE: %s is not here\n", json_string_value(o));
-}
-
-static int all_equal(const json_t *r)
-{
-    size_t i;
-    json_t *o;
-    int equal = 1;
-    json_array_foreach(json_object_get(r, "rows"), i, o) equal &= json_is_true(json_object_get(o, "equal"));
-    return equal;
+    const struct command *list[32];
+    size_t n = 0;
+    for (; bench_of_all[n] && n < 32; n++)
+        list[n] = bench_of_all[n];
+    qsort(list, n, sizeof *list, by_order);
+    fputs("usage: assay bench WHAT [options]; `assay bench WHAT --help` explains them\n\n", f);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "  %-10s %s\n", short_name(list[i]), list[i]->summary);
 }
 
 static int run(struct tool *t, int argc, char **argv)
 {
-    const char *cpu = NULL, *n = "16384", *k = "4096", *runs = "5", *threads = "1";
-    const struct option_spec spec[] = {
-        {"cpu", NULL, &cpu}, {"n", "N", &n}, {"k", "K", &k}, {"runs", "R", &runs}, {"threads", "T", &threads}, {0}};
-    char *words[64];
-    int status, count = argc <= 64 ? tool_options(t, &command_bench, argc, argv, spec, words, &status) : -1;
-    struct err e = {0};
-    json_t *report = NULL;
-    if (count < 0)
-        return argc <= 64 ? status : 2;
-    struct bench_spec s = {atoi(n), atoi(k), atoi(runs), atoi(threads), t->data_dir, show, t};
-    if (count != 1 || strcmp(words[0], "kernels"))
-        FAIL(&e, E_USAGE, "kernels is expected");
-    else
-        bench_kernels(&s, &report, &e);
-    if (e.code)
-        return tool_fail(t, "bench", &e);
-    tool_progress(t, "bench", 1, 1);
-    if (t->json) {
-        json_dumpf(report, stdout, JSON_COMPACT);
-        putchar('\n');
-    } else {
-        print(report);
-    }
-    status = all_equal(report) ? 0 : 1;
-    json_decref(report);
-    return status;
+    for (int i = 0; argc > 1 && bench_of_all[i]; i++)
+        if (!strcmp(argv[1], short_name(bench_of_all[i])))
+            return bench_of_all[i]->run(t, argc - 1, argv + 1);
+    int help = argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
+    if (!help && argc > 1)
+        fprintf(stderr, "assay bench: \"%s\" cannot be measured\n\n", argv[1]);
+    print_list(help ? stdout : stderr);
+    return help ? 0 : 2;
 }
 
 COMMAND(bench) = {
     .name = "bench",
-    .summary = "speed against named opponents in the same run, tied to correctness",
-    .usage = "usage: assay bench kernels [--cpu] [--n 16384] [--k 4096] [--runs 5] [--threads 1]\n"
-             "\nThe executor from packed 4-bit weights larger than the L3 cache, by every instruction set of this CPU, "
-             "against a\n"
-             "plain fp32 multiply-add GEMM and OpenBLAS sgemm (found at run time). Outputs are poisoned before each "
-             "run and\n"
-             "compared after: a difference between instruction sets is exit status 1. Options: --json.\n",
+    .summary = "speed and growth, measured in one run and tied to correctness",
+    .usage = "usage: assay bench WHAT [options]; `assay bench --help` lists what can be measured\n",
     .order = 50,
     .run = run,
 };
