@@ -6,7 +6,7 @@
 
 #include <sqlite3.h>
 
-#define STORE_VERSION     3
+#define STORE_VERSION     4
 #define STORE_APPLICATION 0x61736179 /* "asay" in the file's header */
 
 struct store {

@@ -78,9 +78,22 @@ static int lift_to_3(struct store *s, struct err *e)
     return db_exec(s, "ALTER TABLE run ADD COLUMN shard TEXT NOT NULL DEFAULT ''", e);
 }
 
+/* Version 4 seals runs and batteries too, keeps records, and lets the ledger say a golden's status. */
+static int lift_to_4(struct store *s, struct err *e)
+{
+    int row, rc = db_exec(s, strstr(goldens_schema_sql, "-- since version 4"), e);
+    if (rc || (rc = battery_seal_new(s, e)))
+        return rc;
+    sqlite3_stmt *q = db_query(s, e, "SELECT id FROM run WHERE finished IS NOT NULL ORDER BY id", "");
+    while ((row = db_step(s, q, e)) == 1 && !rc)
+        rc = run_seal(s, sqlite3_column_int64(q, 0), e);
+    sqlite3_finalize(q);
+    return row < 0 ? e->code : rc;
+}
+
 static int lift(struct store *s, int from, struct err *e)
 {
-    static int (*const step[STORE_VERSION])(struct store *, struct err *) = {NULL, lift_to_2, lift_to_3};
+    static int (*const step[STORE_VERSION])(struct store *, struct err *) = {NULL, lift_to_2, lift_to_3, lift_to_4};
     int rc = OK;
     if (!from)
         return db_exec(s, goldens_schema_sql, e);

@@ -107,8 +107,9 @@ static int write_all(int fd, const char *data, size_t bytes)
 
 static int write_file(const char *path, const char *data, size_t bytes, struct err *e)
 {
-    char next[1040];
-    snprintf(next, sizeof next, "%.1000s.part", path);
+    char next[1060];
+    /* A name of its own: two processes may write the same file, and one of them wins whole. */
+    snprintf(next, sizeof next, "%.1000s.%ld.part", path, (long)getpid());
     int fd = open(next, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     if (fd < 0)
         return FAIL(e, E_IO, "%s: %s", next, strerror(errno));

@@ -1,4 +1,4 @@
--- The store, version 3 (migrate.c lifts older ones). Goldens and ledger rows are never changed or removed: triggers
+-- The store, version 4 (migrate.c lifts older ones). Goldens and ledger rows are never changed or removed: triggers
 -- refuse; only row hashes may still come to a golden that has none.
 CREATE TABLE golden (
     id INTEGER PRIMARY KEY,
@@ -67,3 +67,51 @@ WHEN old.row_hashes IS NOT NULL OR old.id IS NOT new.id OR old.sha256 IS NOT new
 BEGIN SELECT RAISE(ABORT, 'goldens are never changed'); END;
 CREATE TRIGGER ledger_kept BEFORE DELETE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
 CREATE TRIGGER ledger_sealed BEFORE UPDATE ON ledger BEGIN SELECT RAISE(ABORT, 'the ledger is append-only'); END;
+
+-- since version 4: migrate.c runs what follows on older stores.
+CREATE TABLE record (                  -- anchors, the oracle's evidence, KLD files: each named by the ledger
+    sha256 TEXT PRIMARY KEY,           -- of the unpacked bytes
+    kind TEXT NOT NULL, name TEXT NOT NULL,
+    bytes INTEGER NOT NULL, data BLOB NOT NULL, -- zstd
+    created TEXT NOT NULL
+) STRICT;
+CREATE TABLE head (                    -- the newest ledger row: a chain does not miss its last link by itself
+    one INTEGER PRIMARY KEY CHECK (one = 1), seq INTEGER NOT NULL, sha256 TEXT NOT NULL
+) STRICT;
+INSERT INTO head SELECT 1, seq, sha256 FROM ledger ORDER BY seq DESC LIMIT 1;
+CREATE TRIGGER head_follows AFTER INSERT ON ledger
+BEGIN INSERT OR REPLACE INTO head VALUES (1, new.seq, new.sha256); END;
+
+CREATE INDEX ledger_by_run ON ledger (json_extract(what, '$.run'));
+CREATE INDEX ledger_by_battery ON ledger (json_extract(what, '$.sealed_battery'));
+CREATE INDEX ledger_by_anchor ON ledger (json_extract(what, '$.anchor_key'));
+CREATE INDEX ledger_by_record ON ledger (json_extract(what, '$.record'));
+CREATE INDEX ledger_by_kind ON ledger (kind);
+
+CREATE VIEW golden_now AS              -- a golden's status is what the ledger said last
+SELECT g.*, coalesce((SELECT json_extract(l.what, '$.status') FROM ledger AS l
+    WHERE json_extract(l.what, '$.golden') = g.sha256 AND json_extract(l.what, '$.status') IS NOT NULL
+    ORDER BY l.seq DESC LIMIT 1), g.status) AS status_now
+FROM golden AS g;
+
+-- A finished run is sealed by a ledger row of kind 'run'; from then on nothing of it changes.
+CREATE TRIGGER run_sealed BEFORE UPDATE ON run
+WHEN EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.run') = old.id AND kind = 'run')
+BEGIN SELECT RAISE(ABORT, 'finished runs are never changed'); END;
+CREATE TRIGGER run_kept BEFORE DELETE ON run
+WHEN EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.run') = old.id AND kind = 'run')
+BEGIN SELECT RAISE(ABORT, 'finished runs are never removed'); END;
+CREATE TRIGGER stream_sealed BEFORE UPDATE ON stream
+WHEN EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.run') = old.run AND kind = 'run')
+BEGIN SELECT RAISE(ABORT, 'answers of a finished run are never changed'); END;
+CREATE TRIGGER stream_kept BEFORE DELETE ON stream
+WHEN EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.run') = old.run AND kind = 'run')
+BEGIN SELECT RAISE(ABORT, 'answers of a finished run are never removed'); END;
+CREATE TRIGGER position_sealed BEFORE UPDATE ON position
+WHEN EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.run') = old.run AND kind = 'run')
+BEGIN SELECT RAISE(ABORT, 'verdicts are never changed'); END;
+CREATE TRIGGER position_kept BEFORE DELETE ON position
+WHEN EXISTS (SELECT 1 FROM ledger WHERE json_extract(what, '$.run') = old.run AND kind = 'run')
+BEGIN SELECT RAISE(ABORT, 'verdicts are never removed'); END;
+CREATE TRIGGER record_sealed BEFORE UPDATE ON record BEGIN SELECT RAISE(ABORT, 'records are never changed'); END;
+CREATE TRIGGER record_kept BEFORE DELETE ON record BEGIN SELECT RAISE(ABORT, 'records are never removed'); END;

@@ -30,4 +30,21 @@ int stream_open(sqlite3_stmt *q, int at, const char *what, struct stream *st, st
 /* In every bit, counters aside. */
 int stream_equal(const struct stream *a, const struct stream *b);
 
+/* Inside a transaction: the ledger gets a hash over the run's row, its answers and its verdicts (the battery's row).
+ * Whoever writes a finished run or a battery by itself calls it last. */
+int run_seal(struct store *s, int64_t run, struct err *e);
+int battery_seal(struct store *s, const char *sha256, struct err *e);
+/* Every battery that the ledger does not know. */
+int battery_seal_new(struct store *s, struct err *e);
+/* E_STORE when a finished run is not what was sealed. */
+int run_verify(struct store *s, int64_t run, struct err *e);
+/* Adds to `bad` every finished run and battery that is not what was sealed. */
+int seal_check_all(struct store *s, json_t *bad, struct err *e);
+
+/* Inside a transaction. The same bytes again are no error. */
+int record_insert(struct store *s, const char *kind, const char *name, const void *data, size_t bytes,
+                  const json_t *more, char sha256[SHA256_HEX_SIZE], struct err *e);
+/* Adds to `bad` every record whose bytes are not what its hash says, that the ledger does not know, or that is gone. */
+int record_check_all(struct store *s, json_t *bad, struct err *e);
+
 #endif

@@ -18,10 +18,12 @@ static int make_folders(const char *path, struct err *e)
     return OK;
 }
 
+enum { WAIT_S = 30, PAUSE_MS = 20 };
+
 static int set_up(struct store *s, struct err *e)
 {
     int version = 0;
-    sqlite3_busy_timeout(s->db, 10000);
+    sqlite3_busy_timeout(s->db, WAIT_S * 1000);
     /* A file that is refused stays as it is, also its write-ahead log. */
     sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     if (store_version(s, &version, e))
@@ -32,8 +34,6 @@ static int set_up(struct store *s, struct err *e)
         return e->code;
     return store_migrate(s, version, e);
 }
-
-enum { WAIT_S = 30, PAUSE_MS = 20 };
 
 /* Turning a new file into a write-ahead log, and recovering one after a crash, fail at once while another process does
  * the same: SQLite asks no busy handler there. So the whole of it is tried again. */

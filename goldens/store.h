@@ -29,6 +29,15 @@ int store_golden_put(struct store *s, const struct golden *g, const char *status
 /* arm NULL: the active golden of (model, battery), arm "eager" first. E_MISSING when there is none; caller frees. */
 int store_golden_get(struct store *s, const char *model, const char *battery, const char *arm, struct golden **g,
                      char sha256[SHA256_HEX_SIZE], struct err *e);
+/* The same by hash, or by its first 8 digits or more. */
+int store_golden_by_hash(struct store *s, const char *sha256, struct golden **g, char found[SHA256_HEX_SIZE],
+                         struct err *e);
+/* The status that a golden has now: what the ledger said last (active, pending, negative, superseded). */
+int store_golden_status_of(struct store *s, const char *sha256, char status[16], struct err *e);
+/* Goldens by status, names and what the ledger knows, oldest first; NULL: any. Array of {golden, model, battery, arm,
+ * status, created}. */
+int store_golden_list(struct store *s, const char *model, const char *battery, const char *status, json_t **list,
+                      struct err *e);
 /* The status that a golden really has, whatever was asked for when its content came again. */
 int store_golden_status(struct store *s, int64_t id, char status[16], struct err *e);
 /* Recomputes the hashes from the stored row: E_STORE "golden ... was edited" when text, names, status or row hashes do
@@ -78,7 +87,8 @@ struct verdict_row {
     int ties;                                           /* tokens at the oracle's maximum */
 };
 
-/* Replaces the verdicts of a run, its summary (one JSON object) and its verdict in one transaction, and finishes it. */
+/* Stores the verdicts of a run, its summary (one JSON object) and its verdict in one transaction, and seals it in the
+ * ledger: nothing of a finished run ever changes. */
 int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row, int rows, enum run_verdict v,
                      const json_t *summary, struct err *e);
 
@@ -106,10 +116,25 @@ enum merge_into {
 int store_merge(struct store *s, const char *const *path, int paths, enum merge_into into,
                 void (*progress)(void *, int done, int total), void *arg, json_t **report, struct err *e);
 
-/* Appends a row to the ledger in a transaction of its own. */
+/* --- the ledger: append-only, each row hashing the one before --- */
+
+/* kind: import, rows, capture, ratify, unratify, supersede, restore, evidence, record, flip, run, battery. what: one
+ * object, borrowed. Durable when it returns. */
 int store_ledger_add(struct store *s, const char *kind, const json_t *what, struct err *e);
 /* Oldest first: array of {seq, at, kind, what, sha256}; kind NULL: all. */
 int store_ledger_list(struct store *s, const char *kind, json_t **list, struct err *e);
+
+/* --- records: sealed bytes of a kind and a name, each with a row in the ledger --- */
+
+/* The same bytes again are no error. more (NULL is fine): what else the ledger row says. */
+int store_record_put(struct store *s, const char *kind, const char *name, const void *data, size_t bytes,
+                     const json_t *more, char sha256[SHA256_HEX_SIZE], struct err *e);
+/* The newest record of that kind whose name, or hash (8 digits or more), is `name`. E_MISSING. Caller frees *data,
+ * which ends in a zero that is not counted. */
+int store_record_get(struct store *s, const char *kind, const char *name, char **data, size_t *bytes,
+                     char sha256[SHA256_HEX_SIZE], struct err *e);
+/* Array of {record, name, bytes, created}, oldest first. */
+int store_record_list(struct store *s, const char *kind, json_t **list, struct err *e);
 
 /* Integrity: SQLite's own check, foreign keys, hashes of goldens and ledger chain, orphans. Names the first bad row. */
 int store_check(struct store *s, json_t **report, struct err *e);

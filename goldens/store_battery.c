@@ -42,7 +42,7 @@ int battery_insert(struct store *s, const struct battery *b, struct err *e)
                         (int64_t)b->stop_at_eos, b->razor_ulp, b->razor_cap_nats, b->note, prompts),
                e);
     free(prompts);
-    return rc;
+    return rc || !sqlite3_changes(s->db) ? rc : battery_seal(s, b->sha256, e);
 }
 
 int store_battery_put(struct store *s, const struct battery *b, struct err *e)

@@ -1,5 +1,5 @@
 /* Is the store still what was put into it? */
-#include "goldens/db.h"
+#include "goldens/seal.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,10 @@ static int check_ledger(struct store *s, json_t *bad, struct err *e)
         s,
         "SELECT 'the ledger names golden ' || json_extract(what, '$.golden') || ', which is not in the store'"
         " FROM ledger WHERE kind = 'import' AND CASE WHEN json_valid(what) THEN json_extract(what, '$.golden') END"
-        " NOT IN (SELECT sha256 FROM golden)",
+        " NOT IN (SELECT sha256 FROM golden)"
+        " UNION ALL SELECT 'the ledger names run ' || json_extract(what, '$.run') || ', which is not in the store'"
+        " FROM ledger WHERE kind = 'run' AND CASE WHEN json_valid(what) THEN json_extract(what, '$.run') END"
+        " NOT IN (SELECT id FROM run)",
         "", bad, e);
 }
 
@@ -73,7 +76,9 @@ static int check_triggers(struct store *s, json_t *bad, struct err *e)
 {
     return collect(s,
                    "SELECT 'the trigger ' || value || ' is gone: rows could have been changed' FROM"
-                   " json_each('[\"golden_kept\",\"golden_sealed\",\"ledger_kept\",\"ledger_sealed\"]') WHERE value"
+                   " json_each('[\"golden_kept\",\"golden_sealed\",\"ledger_kept\",\"ledger_sealed\",\"head_follows\","
+                   "\"run_kept\",\"run_sealed\",\"stream_kept\",\"stream_sealed\",\"position_kept\","
+                   "\"position_sealed\",\"record_kept\",\"record_sealed\"]') WHERE value"
                    " NOT IN (SELECT name FROM sqlite_master WHERE type = 'trigger')",
                    "", bad, e);
 }
@@ -91,6 +96,10 @@ int store_check(struct store *s, json_t **report, struct err *e)
         rc = check_ledger(s, bad, e);
     if (!rc)
         rc = check_triggers(s, bad, e);
+    if (!rc)
+        rc = seal_check_all(s, bad, e);
+    if (!rc)
+        rc = record_check_all(s, bad, e);
     if (!rc)
         rc = store_stream_verify_all(s, bad, &streams, e);
     if (!rc)
@@ -110,7 +119,8 @@ int store_check(struct store *s, json_t **report, struct err *e)
 
 int store_stats(struct store *s, json_t **report, struct err *e)
 {
-    static const char *const tables[] = {"golden", "battery", "run", "stream", "position", "ledger", "source"};
+    static const char *const tables[] = {"golden",   "battery", "run",    "stream",
+                                         "position", "ledger",  "record", "source"};
     json_t *o = json_object(), *all = json_object();
     int64_t pages = 0;
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {

@@ -128,7 +128,7 @@ int store_golden_put(struct store *s, const struct golden *g, const char *status
 
 int store_golden_status(struct store *s, int64_t id, char status[16], struct err *e)
 {
-    sqlite3_stmt *q = db_query(s, e, "SELECT status FROM golden WHERE id = ?", "i", id);
+    sqlite3_stmt *q = db_query(s, e, "SELECT status_now FROM golden_now WHERE id = ?", "i", id);
     int row = db_step(s, q, e);
     snprintf(status, 16, "%s", row == 1 ? db_text(q, 0) : "");
     sqlite3_finalize(q);
@@ -180,10 +180,10 @@ int store_golden_get(struct store *s, const char *model, const char *battery, co
 {
     char what[320];
     sqlite3_stmt *q = db_query(s, e,
-                               "SELECT sha256, bytes, text, row_hashes, model, battery, arm FROM golden"
+                               "SELECT sha256, bytes, text, row_hashes, model, battery, arm FROM golden_now"
                                " WHERE model = ? AND battery = ?"
-                               " AND (arm = ? OR (? = '' AND status = 'active'))"
-                               " ORDER BY arm = 'eager' DESC, status = 'active' DESC, id DESC LIMIT 1",
+                               " AND (arm = ? OR (? = '' AND status_now = 'active'))"
+                               " ORDER BY arm = 'eager' DESC, status_now = 'active' DESC, id DESC LIMIT 1",
                                "tttt", model, battery, arm, arm);
     int row = db_step(s, q, e), rc;
     if (row < 0)
@@ -195,6 +195,29 @@ int store_golden_get(struct store *s, const char *model, const char *battery, co
         snprintf(what, sizeof what, "%.200s: golden %.12s", s->path, db_text(q, 0));
         rc = open_sealed(q, what, g, e);
         snprintf(sha256, SHA256_HEX_SIZE, "%s", db_text(q, 0));
+    }
+    sqlite3_finalize(q);
+    return rc;
+}
+
+int store_golden_by_hash(struct store *s, const char *sha256, struct golden **g, char found[SHA256_HEX_SIZE],
+                         struct err *e)
+{
+    char what[320];
+    int enough = strlen(sha256) >= 8 && strspn(sha256, "0123456789abcdef") == strlen(sha256), rc;
+    sqlite3_stmt *q = db_query(s, e,
+                               "SELECT sha256, bytes, text, row_hashes, model, battery, arm FROM golden"
+                               " WHERE ?2 AND substr(sha256, 1, length(?1)) = ?1",
+                               "ti", sha256, (int64_t)enough);
+    int row = db_step(s, q, e);
+    if (row < 0)
+        rc = e->code;
+    else if (!row)
+        rc = FAIL(e, E_MISSING, "no golden %.64s in %s", sha256, s->path);
+    else {
+        snprintf(what, sizeof what, "%.200s: golden %.12s", s->path, db_text(q, 0));
+        rc = open_sealed(q, what, g, e);
+        snprintf(found, SHA256_HEX_SIZE, "%s", db_text(q, 0));
     }
     sqlite3_finalize(q);
     return rc;

@@ -92,14 +92,15 @@ static int copy_rows(struct merge *m, sqlite3_stmt *from, const char *insert, in
 
 static int merge_batteries(struct merge *m, struct err *e)
 {
-    return copy_rows(m,
-                     db_query(m->from, e,
-                              "SELECT sha256, name, tokenizer_sha256, max_new_tokens, stop_at_eos, razor_ulp,"
-                              " razor_cap_nats, note, prompts FROM battery ORDER BY id",
-                              ""),
-                     "INSERT OR IGNORE INTO battery (sha256, name, tokenizer_sha256, max_new_tokens, stop_at_eos,"
-                     " razor_ulp, razor_cap_nats, note, prompts) VALUES (?,?,?,?,?,?,?,?,?)",
-                     &m->batteries, e);
+    int rc = copy_rows(m,
+                       db_query(m->from, e,
+                                "SELECT sha256, name, tokenizer_sha256, max_new_tokens, stop_at_eos, razor_ulp,"
+                                " razor_cap_nats, note, prompts FROM battery ORDER BY id",
+                                ""),
+                       "INSERT OR IGNORE INTO battery (sha256, name, tokenizer_sha256, max_new_tokens, stop_at_eos,"
+                       " razor_ulp, razor_cap_nats, note, prompts) VALUES (?,?,?,?,?,?,?,?,?)",
+                       &m->batteries, e);
+    return rc ? rc : battery_seal_new(m->to, e);
 }
 
 /* --- finished runs --- */
@@ -139,6 +140,8 @@ static int copy_run(struct merge *m, sqlite3_stmt *q, struct err *e)
     int there = is_there(m, q, e), rc;
     if (there)
         return there < 0 ? e->code : OK;
+    if ((rc = run_verify(m->from, from, e))) /* sealed anew here, an edited run would look sound */
+        return rc;
     rc = db_run(m->to,
                 db_query(m->to, e,
                          "INSERT INTO run (started, finished, model, model_sha256, battery, battery_sha256,"
@@ -164,6 +167,8 @@ static int copy_run(struct merge *m, sqlite3_stmt *q, struct err *e)
     if (!rc)
         rc = copy_rows(m, db_query(m->from, e, select, "i", from),
                        "INSERT INTO position VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &positions, e);
+    if (!rc)
+        rc = run_seal(m->to, run, e);
     m->runs++;
     return rc;
 }

@@ -254,6 +254,8 @@ int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row
                         e);
         if (!rc && !sqlite3_changes(s->db))
             rc = FAIL(e, E_MISSING, "no run %lld in %s", (long long)run, s->path);
+        if (!rc)
+            rc = run_seal(s, run, e);
         rc = db_end(s, rc, e);
     }
     if (!rc)

@@ -8,7 +8,12 @@
 #include <string.h>
 
 #define UNSEAL                                                                                                         \
-    "DROP TRIGGER golden_kept; DROP TRIGGER golden_sealed; DROP TRIGGER ledger_kept; DROP TRIGGER ledger_sealed;"
+    "DROP TRIGGER golden_kept; DROP TRIGGER golden_sealed; DROP TRIGGER ledger_kept; DROP TRIGGER ledger_sealed;"      \
+    "DROP TRIGGER run_kept; DROP TRIGGER run_sealed; DROP TRIGGER stream_kept; DROP TRIGGER stream_sealed;"            \
+    "DROP TRIGGER position_kept; DROP TRIGGER position_sealed; DROP TRIGGER record_kept; DROP TRIGGER record_sealed;"
+#define NO_INDEX                                                                                                       \
+    "DROP INDEX ledger_by_golden; DROP INDEX ledger_by_run; DROP INDEX ledger_by_battery; DROP INDEX"                  \
+    " ledger_by_anchor; DROP INDEX ledger_by_record;"
 
 static const struct {
     const char *sql, *named;
@@ -18,12 +23,27 @@ static const struct {
     {"DELETE FROM ledger WHERE seq = 3", "has no row in the ledger (m2 b eager)"},
     {"UPDATE ledger SET kind = 'capture' WHERE seq = 2", "ledger row 2: its hash or its link"},
     {"UPDATE ledger SET before = sha256 WHERE seq = 2", "ledger row 2: its hash or its link"},
-    {"UPDATE ledger SET seq = 9 WHERE seq = 3", "ledger row 9: its hash or its link"},
+    {"UPDATE ledger SET seq = 9 WHERE seq = 3", "ledger row 4: its hash or its link"},
     {"UPDATE ledger SET sha256 = before WHERE seq = 3", "ledger row 3: its hash or its link"},
-    {"DROP INDEX ledger_by_golden; UPDATE ledger SET what = 'no json' WHERE seq = 2", "ledger row 2: its hash or its"},
+    {NO_INDEX "UPDATE ledger SET what = 'no json' WHERE seq = 2", "ledger row 2: its hash or its"},
+    {"DELETE FROM ledger WHERE seq = (SELECT max(seq) FROM ledger)", "ledger row 4: its hash or its link"},
+    {"DELETE FROM head", "ledger row 4: its hash or its link"},
+    {"DROP TRIGGER head_follows", "the trigger head_follows is gone"},
     {"INSERT INTO stream SELECT 77, prompt, phase, sha256, bytes, record FROM stream",
      "stream of run 77 prompt p1 phase 0 points to nothing in run"},
     {"DELETE FROM run", "stream of run 1 prompt p1 phase 0 points to nothing in run"},
+    {"DELETE FROM run", "the ledger names run 1, which is not in the store"},
+    {"DELETE FROM stream", "run 1 was edited: its rows hash to"},
+    {"UPDATE position SET verdict = 'NEAR_TIE'", "run 1 was edited: its rows hash to"},
+    {"UPDATE position SET gap_bound_nats = gap_bound_nats + 1e-9", "run 1 was edited: its rows hash to"},
+    {"DELETE FROM position", "run 1 was edited: its rows hash to"},
+    {"UPDATE run SET summary = summary || ' '", "run 1 was edited: its rows hash to"},
+    {"UPDATE stream SET phase = 1", "run 1 was edited: its rows hash to"},
+    {"INSERT INTO run SELECT 2, started, finished, model, model_sha256, battery, battery_sha256, golden_sha256, arm,"
+     " commit_id, verdict, summary, shard FROM run",
+     "run 2 has no seal in the ledger"},
+    {"INSERT INTO battery VALUES (1, 'b5', 'mine', '', 4, 0, 2, 0.5, '', '[]')", "battery mine (b5) has no seal"},
+    {"INSERT INTO record VALUES ('r1', 'anchor', 'mine', 1, x'00', '')", "anchor mine (r1)"},
     {"DELETE FROM run", "position 3 of run 1 prompt p1 points to nothing in run"},
     {"INSERT INTO source VALUES ('x', 'y', 99, NULL)", "of source points to nothing in golden"},
     {"UPDATE stream SET sha256 = 'x'", "stream of run 1 prompt p1 phase 0 was edited"},

@@ -233,7 +233,7 @@ START_TEST(a_version_1_store_is_lifted_with_all_it_holds)
     sql("old.db", attach);
     s = open_store("old.db");
     store_close(s);
-    ck_assert_int_eq(number("old.db", "PRAGMA user_version"), 3);
+    ck_assert_int_eq(number("old.db", "PRAGMA user_version"), 4);
     ck_assert_int_eq(number("old.db", "SELECT count(*) FROM ledger WHERE kind = 'rows'"), 1);
     ck_assert_int_eq(number("old.db", "SELECT count(*) FROM run"), 1);
     s = open_store("old.db");

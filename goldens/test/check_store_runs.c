@@ -195,8 +195,10 @@ START_TEST(a_verdict_comes_back_with_the_inputs_of_its_decision)
     struct err e = {0};
     int64_t run = store_run_of(s, &test_key, 0);
     json_t *summary = json_pack("{s:s}", "text", "\xc3\xa9 \"quoted\""), *o;
-    for (int again = 0; again < 2; again++) /* a second judgement replaces the first */
-        ck_assert_msg(store_run_finish(s, run, row, 2 - again, RV_FAIL, summary, &e) == OK, "%s", e.text);
+    ck_assert_msg(store_run_finish(s, run, row, 1, RV_FAIL, summary, &e) == OK, "%s", e.text);
+    struct err twice = {0}; /* judged once is judged: the ledger holds the seal */
+    ck_assert_int_eq(store_run_finish(s, run, row, 2, RV_PASS, summary, &twice), E_STORE);
+    ck_assert_msg(strstr(twice.text, "never"), "%s", twice.text);
     ck_assert_int_eq(store_run_get(s, 0, &o, &e), OK);
     const json_t *p = json_array_get(json_object_get(o, "positions"), 0);
     ck_assert_uint_eq(json_array_size(json_object_get(o, "positions")), 1);
