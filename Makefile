@@ -35,6 +35,7 @@ SETS := command:command:tools/cmd_:tools/command.h \
         arch:arch:harness/models/arch_:harness/models/arch.h \
         oracle:oracle_ops:oracle/oracle_:oracle/oracle.h \
         mutant:mutant:kernels/mutants/mutant_:kernels/mutant.h \
+        fault:fault:harness/faults/fault_:harness/fault.h \
         form:form:reports/form_:reports/form.h \
         bench_of:command:tools/bench_:tools/bench.h
 set_field = $(word $(2),$(subst :, ,$(1)))

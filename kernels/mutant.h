@@ -15,6 +15,7 @@ struct mutation {
     int fold_left;        /* warp rows fold ((0+1)+2)+3 */
     int top_first;        /* slices are combined smallest k first */
     int first_slice_wins; /* only the bottom slice counts */
+    int reduce16;         /* slices are rounded to 16 bits in between, where the plan says fp32 */
     int skip_tail;        /* the last k-block is dropped */
     int scale_group;      /* scales come from that many groups further */
     int global_after;     /* NVFP4 global scale after the 16-bit rounding */

@@ -29,6 +29,11 @@ static const struct mutation *mutation_of(const struct native *n)
     return n->o.mutated ? &n->o.mutation : NULL;
 }
 
+static enum gemm_reduce reduce_of(const struct native *n)
+{
+    return n->o.mutated && n->o.mutation.reduce16 ? REDUCE_F16 : n->o.reduce;
+}
+
 /* The sorted routes of a dense layer that goes through the grouped operator: one expert, one route a row. */
 static int single_expert(struct native_session *s, int m, int block_rows)
 {
@@ -68,7 +73,7 @@ static int linear(struct native_session *s, const struct packed_weight *w, const
                                .group = w->group,
                                .experts = 1,
                                .topk = 1,
-                               .reduce = s->n->o.reduce};
+                               .reduce = reduce_of(s->n)};
     struct gemm_problem p = {.w = w, .a = x, .lda = w->k_used, .c = y, .ldc = w->n_used};
     if (shape.route != ROUTE_DENSE) {
         shape.block_rows = plan_block_rows(m, 1, 1);
@@ -96,7 +101,7 @@ static int experts(struct native_session *s, const struct packed_weight *w, int 
                                .group = w->group,
                                .experts = s->n->model->config.experts,
                                .topk = topk,
-                               .reduce = s->n->o.reduce,
+                               .reduce = reduce_of(s->n),
                                .block_rows = block_rows,
                                .blocks = blocks};
     struct gemm_problem p = {.w = w,

@@ -99,6 +99,12 @@ static int pack_all(const struct vector_case *c, const struct vector_inputs *in,
 int vector_run(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
                struct team *team, uint16_t *out, struct err *e)
 {
+    return vector_run_mutated(c, in, plan, NULL, team, out, e);
+}
+
+int vector_run_mutated(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
+                       const struct mutation *mutation, struct team *team, uint16_t *out, struct err *e)
+{
     struct packed packed = {0};
     void *scratch = NULL;
     int rc = pack_all(c, in, &packed, e);
@@ -112,7 +118,8 @@ int vector_run(const struct vector_case *c, const struct vector_inputs *in, cons
                              .ldc = c->shape.n,
                              .sorted_routes = in->sorted_routes,
                              .block_experts = in->block_experts,
-                             .route_weight = in->route_weight};
+                             .route_weight = in->route_weight,
+                             .mutation = mutation};
     scratch = aligned(gemm_scratch_bytes(&p, team_members(team)));
     rc = scratch ? gemm_run(&p, scratch, team, e) : FAIL(e, E_NOMEM, "%s: scratch: out of memory", c->id);
 out:

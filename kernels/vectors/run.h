@@ -3,11 +3,15 @@
 #define ASSAY_KERNELS_VECTORS_RUN_H
 
 #include "harness/base/team.h"
+#include "kernels/mutant.h"
 #include "kernels/vectors/vectors.h"
 
 /* c is [m*topk,n]. E_UNSUPPORTED: there is no single result, or no kernel for it. */
 int vector_run(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
                struct team *team, uint16_t *out, struct err *e);
+/* The same by a wrong executor; NULL: the right one. */
+int vector_run_mutated(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
+                       const struct mutation *mutation, struct team *team, uint16_t *out, struct err *e);
 int vector_run_scalar(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
                       const struct scalar_mutation *mutation, uint16_t *out, struct err *e);
 

@@ -1,0 +1,18 @@
+/* The adapter leaves out the last id of a prompt. */
+#include "harness/fault.h"
+
+static int ask(struct engine_request *q, struct sequence *seq)
+{
+    int changed = 0;
+    for (int s = 0; s < q->seqs; s++) {
+        int drop = seq[s].prompts > 1;
+        seq[s].prompts -= drop;
+        changed += drop;
+    }
+    return changed;
+}
+
+FAULT(last_id_not_fed) = {.name = "last_id_not_fed",
+                          .summary = "the adapter leaves out the last id of a prompt",
+                          .where = "adapter",
+                          .ask = ask};
