@@ -1,8 +1,14 @@
 /* codes - chains of tensor-core steps straight from 4-bit codes, in integers
  *
- * A block of 16 activations that fits 16-bit integers A[k]*2^lsb, times integer operands V[k,column], sums exactly;
- * where no product has bits below the step's grid, that sum is the sum of the truncated terms. Other lanes take
- * truncated float products, lanes outside the common range the scalar rule. bf16 activations, 16-product rule only.
+ * A block of 16 activations that fits 16-bit integers A[k]*2^lsb, times small integers V[k,column], sums exactly. The
+ * step is then one fp32 multiply-add towards zero,
+ *     c' = RZ(c + (sum_k A[k]*V[k,column]) * scale*2^lsb),
+ * as long as the step's grid 2^(E-25) drops nothing: no bit of a product (the grid is no coarser than the unit of the
+ * sum) and no bit of c. Both are checked for every column from bounds, without knowing E:
+ *     |c| <= 2^22 scale 2^lsb                     E <= exponent(c) keeps every product whole
+ *     4|c| >= largest product, or c is a multiple of a unit that is no finer than largest product * 2^-25
+ * A few activations far below the others are left out of the sum and cut product by product. What is left takes the
+ * careful path, one step at a time: a code chain, or the panels. bf16 activations, 16-product rule only.
  */
 #ifndef ASSAY_KERNELS_CODES_H
 #define ASSAY_KERNELS_CODES_H
@@ -14,7 +20,24 @@ struct code_block {
     int16_t value[16]; /* A[k]; only with state CODE_INTEGER */
     int8_t key[16];    /* 4 * (exponent - top), -128 for zero */
     int32_t lsb, top;  /* exponent of 1 in value; largest exponent */
-    int32_t state;     /* enum code_state */
+    int32_t state;     /* enum code_state, of the careful path */
+
+    /* the quick path */
+    int8_t digit[2][16]; /* digit[0] + 256*digit[1]: the activation over 2^bulk, 0 for the small ones */
+    int32_t plan;        /* enum code_plan */
+    int32_t bias;        /* of the sum, because tables hold V + code_bias */
+    float unit, limit;   /* times a column's scale: the unit of the sum; the largest |c| that keeps products whole */
+    float reach;         /* times a column's scale: twice the largest product */
+    int32_t smalls;      /* how many small ones */
+    int32_t deep;        /* their products may be cut even where c decides nothing */
+    uint8_t small[16];   /* k of each */
+};
+
+enum code_plan {
+    PLAN_ZERO, /* the step is the identity */
+    PLAN_WHOLE,
+    PLAN_SMALL, /* some products are cut one by one */
+    PLAN_CAREFUL,
 };
 
 enum code_state {
@@ -24,7 +47,8 @@ enum code_state {
     CODE_SCALAR, /* infinite, NaN, huge, or spread beyond the keys */
 };
 
-void code_prepare_row(const struct prepared_rows *r, int row, struct code_block *out); /* k/16 blocks */
+/* k/16 blocks of a row, for weights like w. */
+void code_prepare_row(const struct packed_weight *w, const struct prepared_rows *r, int row, struct code_block *out);
 
 /* `parts` chains over one strip that advance together, block by block: they are independent, so that one hides the
  * latency of the other. */
@@ -41,10 +65,37 @@ struct code_chain {
 };
 
 typedef void code_chain_fn(const struct code_chain *c);
-code_chain_fn code_chain_avx2, code_chain_avx512;
-
-/* NULL when this CPU has none; then codes are decoded for the panels. */
+/* Any lane, any activation; NULL when this CPU has none: then the panels do it. */
+code_chain_fn code_chain_avx2, code_chain_panel;
 code_chain_fn *code_chain_best(void);
+
+/* The warp rows of one slice of one strip by the quick path. Accumulators start at zero; they end in the lane order of
+ * the instruction set and in shifted units, to be folded and added as they are, and put right by the finish function.
+ */
+struct code_slice {
+    const struct packed_weight *w; /* of a format that code_is_quick */
+    const struct prepared_rows *rows;
+    const struct code_block *block_of; /* [rows,k/16] */
+    const int32_t *row;
+    int count, strip, warps, t0, t1; /* k-tiles [t0,t1) of 2*warps blocks */
+    int last;                        /* blocks from here on are left out */
+    float *acc;                      /* [warps], each [count][16] */
+    size_t part_size;                /* floats from warp row to warp row */
+};
+
+struct code_path {
+    const char *name;
+    void (*slice)(const struct code_slice *s);
+    uint8_t column[STRIP]; /* of each lane */
+};
+extern const struct code_path code_path_portable, code_path_avx2, code_path_avx512;
+const struct code_path *code_path_best(void);
+
+/* E2M1 formats, and u4b8 without groups, which has no scale before the product. */
+static inline int code_is_quick(const struct packed_weight *w)
+{
+    return w->format == WF_NVFP4 || w->format == WF_MXFP4 || (w->format == WF_U4B8 && !w->group);
+}
 
 /* Scalar rule for the columns of mask (bit = column), from the accumulators before the step. */
 void code_step_scalar(const struct code_chain *c, int row, int block, unsigned mask, const float *before, float *acc);

@@ -8,6 +8,7 @@
 #include "kernels/tensor_core.h"
 #include "kernels/weight.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum block_state {
@@ -65,5 +66,15 @@ void panel_chain_scalar(const struct chain *c);
 /* Fills value, key, state of one row of k (zero-padded from k_used). */
 void panel_prepare_row(enum activation act, int shift, const uint16_t *a, int k_used, int k, uint16_t *raw,
                        float *value, uint32_t *key, uint8_t *state);
+
+/* The same for m rows, into scratch of panel_rows_bytes; returns what follows, aligned. */
+char *panel_prepare_rows(struct prepared_rows *r, enum activation act, int shift, int m, int k_used, int k,
+                         const uint16_t *a, int lda, char *scratch);
+size_t panel_rows_bytes(int m, int k);
+
+static inline char *panel_aligned(char *at)
+{
+    return at + (64 - (uintptr_t)at % 64) % 64;
+}
 
 #endif

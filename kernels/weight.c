@@ -204,6 +204,18 @@ static void pack_scales(const struct weight_source *s, enum activation act, int 
     }
 }
 
+/* Exponent of .5 under the smallest scale that is not 0, in shifted units. */
+static int least_scale(const struct packed_weight *w)
+{
+    const uint8_t *s = w->scales;
+    int least = 255;
+    if (w->format == WF_U4B8)
+        return 0;
+    for (size_t i = 0, n = (size_t)w->n * (size_t)groups_of(w->k, w->group); i < n; i++)
+        least = s[i] && s[i] < least ? s[i] : least;
+    return w->format == WF_MXFP4 ? least - 127 - 1 : (least >> 3) - 15 - (126 - w->shift) - 1;
+}
+
 static void pack_plain(const struct weight_source *s, int k_padded, uint16_t *panel)
 {
     EACH_COLUMN(s, l, row, column)
@@ -345,6 +357,7 @@ int weight_pack(const struct weight_source *s, enum activation act, int decoded,
         w->scales = scales;
         w->scale_factor = sf * 128;
         pack_scales(s, act, w->k, w->scale_factor, scales);
+        w->least_scale = least_scale(w);
         at = scales + (size_t)w->n * (size_t)groups_of(w->k, w->group) * (size_t)scale_bytes(w->format);
         at += (64 - (uintptr_t)at % 64) % 64;
         uint16_t *codes = (uint16_t *)memory;

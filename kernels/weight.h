@@ -29,6 +29,7 @@ struct packed_weight {
     int group;              /* 0: channelwise */
     int shift;              /* the panels hold operand * 2^shift (NVFP4 with bf16: 110, to stay in the normal range) */
     int scale_shift;        /* mutants only, else 0 */
+    int least_scale;        /* E2M1 formats: exponent of what code 1 is worth under the smallest scale but 0, shifted */
     int special;            /* some operand is infinite, NaN or at least 2^26: the scalar code runs */
     const uint16_t *codes;  /* 4-bit formats */
     const uint16_t *panel;  /* operands, decoded: plain always, 4-bit formats when asked for */

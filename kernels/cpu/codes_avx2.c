@@ -1,399 +1,216 @@
-/* codes, AVX2 - integer sums of 16 products for 16 columns, two registers of eight 32-bit lanes
+/* codes, AVX2 - the quick path: 16 columns in two registers, lanes 0-3 and 8-11, 4-7 and 12-15
  *
- * exact      sum_k A[k]*V[k,c] by pmaddwd (A 15 bits, V at most 12), times the column's mantissa, shifted to the grid
- *            2^(E-25); E from byte keys whose maximum knows the exponent and whether the mantissas' product reaches 2
- * otherwise  a lane whose shift would be negative has terms to truncate: float products of the same operands, each
- *            truncated; a lane outside 2^-100..2^25, or whose sum is not surely below 2^31, goes to the scalar rule
+ * sums       pmaddubsw of V + bias with the two byte digits of A: 8 products of 24*128 fit 16 bits; pmaddwd joins them
+ * rounding   towards zero by MXCSR, in the one multiply-add of a step
+ * whole      bounds of codes.h, checked in every lane of every step
  */
-#include "kernels/codes.h"
+#include "kernels/codes_step.h"
 
 #include <immintrin.h>
-#include <string.h>
 
-#define FRACTION    25
-#define FLOOR_EXP   (-133)
-#define NO_EXPONENT (-10000)
-#define NO_UNIT     4000
+/* --- a block of a strip --- */
 
-/* Kept in memory on purpose: as operands of the instructions they cost nothing, as immediates three instructions. */
-struct constants {
-    __m256i three, one, bias, least_key, low, high, c_bias, subnormal, floor_field, up_bias, down_bias, fine;
-};
-
-/* --- operands of one block --- */
-
-static inline void nibbles(const uint16_t *codes, int quarter, __m256i *lo, __m256i *hi)
+static inline void put_scales(struct code_tile *o, __m256 lo, __m256 hi)
 {
-    __m256i x = _mm256_loadu_si256((const __m256i *)(codes + 16 * quarter)), low = _mm256_set1_epi8(15);
-    *lo = _mm256_and_si256(x, low);
-    *hi = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
+    _mm256_store_ps(o->scale, lo);
+    _mm256_store_ps(o->scale + 8, hi);
 }
 
-static inline __m256i table(const int8_t *t, __m256i index)
+static inline __attribute__((always_inline)) void decode(const struct code_slice *s, enum weight_format format,
+                                                         int block, struct code_tile *o)
 {
-    return _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)t)), index);
-}
-
-static inline void widen(int16_t *out, __m256i bytes)
-{
-    _mm256_store_si256((__m256i *)out, _mm256_cvtepi8_epi16(_mm256_castsi256_si128(bytes)));
-    _mm256_store_si256((__m256i *)(out + 16), _mm256_cvtepi8_epi16(_mm256_extracti128_si256(bytes, 1)));
-}
-
-static const int8_t e2m1_value[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
-static const int8_t e2m1_key[16] = {-128, -4, 0, 2, 4, 6, 8, 10, -128, -4, 0, 2, 4, 6, 8, 10};
-static const int8_t u4b8_value[16] = {-8, -7, -6, -5, -4, -3, -2, -1, 0, 1, 2, 3, 4, 5, 6, 7};
-static const int8_t u4b8_key[16] = {12, 11, 10, 9, 8, 6, 4, 0, -128, 0, 4, 6, 8, 9, 10, 11};
-
-static void decode_codes(const uint16_t *codes, const int8_t *value, const int8_t *key, struct code_operands *o)
-{
+    const uint16_t *words = code_words(s->w, s->strip, block);
+    const __m256i low = _mm256_set1_epi8(15);
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(format == WF_U4B8 ? code_u4b8 : code_e2m1)));
     for (int q = 0; q < 4; q++) {
-        __m256i lo, hi;
-        nibbles(codes, q, &lo, &hi);
-        _mm256_store_si256((__m256i *)o->key[2 * q], table(key, lo));
-        _mm256_store_si256((__m256i *)o->key[2 * q + 1], table(key, hi));
-        widen(o->value[2 * q], table(value, lo));
-        widen(o->value[2 * q + 1], table(value, hi));
+        __m256i x = _mm256_loadu_si256((const __m256i *)(words + 16 * q));
+        __m256i even = _mm256_and_si256(x, low), odd = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
+        if (format != WF_U4B8)
+            even = _mm256_shuffle_epi8(table, even), odd = _mm256_shuffle_epi8(table, odd);
+        _mm256_store_si256((__m256i *)o->value[q], _mm256_unpacklo_epi16(even, odd));
+        _mm256_store_si256((__m256i *)o->value[q] + 1, _mm256_unpackhi_epi16(even, odd));
     }
-}
-
-static void put(int32_t *to, int h, __m256i x)
-{
-    _mm256_store_si256((__m256i *)(to + 8 * h), x);
-}
-
-/* Bytes of the re-encoded scale: 5 exponent bits, 3 mantissa bits, 0 for a dropped scale. */
-static void nvfp4_scales(const uint8_t *scale, int shift, struct code_operands *o)
-{
-    for (int h = 0; h < 2; h++) {
-        __m256i s = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(scale + 8 * h)));
-        __m256i none = _mm256_cmpeq_epi32(s, _mm256_setzero_si256()), m = _mm256_and_si256(s, _mm256_set1_epi32(7));
-        __m256i e = _mm256_add_epi32(_mm256_srli_epi32(s, 3), _mm256_set1_epi32(shift - 126 - 15));
-        __m256i carry = _mm256_cmpgt_epi32(m, _mm256_set1_epi32(2)); /* 1.5 * 1.375 reaches 2 */
-        put(o->exponent, h, _mm256_blendv_epi8(e, _mm256_set1_epi32(NO_EXPONENT), none));
-        put(o->unit, h,
-            _mm256_blendv_epi8(_mm256_sub_epi32(e, _mm256_set1_epi32(4)), _mm256_set1_epi32(NO_UNIT), none));
-        put(o->mantissa, h, _mm256_andnot_si256(none, _mm256_or_si256(m, _mm256_set1_epi32(8))));
-        put(o->carry, h, _mm256_and_si256(carry, _mm256_set1_epi32(1 << 2)));
+    if (format == WF_U4B8) {
+        put_scales(o, _mm256_set1_ps(1), _mm256_set1_ps(1));
+        return;
     }
-}
-
-static void mxfp4_scales(const uint8_t *scale, struct code_operands *o)
-{
-    for (int h = 0; h < 2; h++) {
-        __m256i s = _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)(scale + 8 * h)));
-        __m256i none = _mm256_cmpeq_epi32(s, _mm256_setzero_si256()); /* the kernel reads byte 0 as zero */
-        __m256i e = _mm256_sub_epi32(s, _mm256_set1_epi32(127));
-        put(o->exponent, h, _mm256_blendv_epi8(e, _mm256_set1_epi32(NO_EXPONENT), none));
-        put(o->unit, h,
-            _mm256_blendv_epi8(_mm256_sub_epi32(s, _mm256_set1_epi32(128)), _mm256_set1_epi32(NO_UNIT), none));
-        put(o->mantissa, h, _mm256_andnot_si256(none, _mm256_set1_epi32(1)));
-        put(o->carry, h, _mm256_setzero_si256());
+    const __m128i order = _mm_setr_epi8(0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15);
+    __m128i b = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)code_scales(s->w, format, s->strip, block)), order);
+    if (format == WF_NVFP4) {
+        __m256i half = _mm256_slli_epi16(_mm256_cvtepu8_epi16(b), 7);
+        __m256 unit = _mm256_set1_ps(0x1p-17f); /* shifted by 2^110 from 2^-126; V counts halves */
+        put_scales(o, _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), unit),
+                   _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), unit));
+    } else {
+        __m256i lo = _mm256_slli_epi32(_mm256_cvtepu8_epi32(b), 23);
+        __m256i hi = _mm256_slli_epi32(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(b, b)), 23);
+        __m256 unit = _mm256_set1_ps(0.5f);
+        put_scales(o, _mm256_mul_ps(_mm256_castsi256_ps(lo), unit), _mm256_mul_ps(_mm256_castsi256_ps(hi), unit));
     }
-}
-
-/* |x| <= 2048 to 8 significant bits, nearest even. */
-static inline __m256i round8(__m256i x)
-{
-    __m256i y = _mm256_abs_epi16(x), one = _mm256_set1_epi16(1);
-    __m256i n1 = _mm256_cmpgt_epi16(y, _mm256_set1_epi16(255)), n2 = _mm256_cmpgt_epi16(y, _mm256_set1_epi16(511));
-    __m256i n3 = _mm256_cmpgt_epi16(y, _mm256_set1_epi16(1023));
-    __m256i mask =
-        _mm256_or_si256(_mm256_and_si256(n1, one), _mm256_or_si256(_mm256_and_si256(n2, _mm256_set1_epi16(2)),
-                                                                   _mm256_and_si256(n3, _mm256_set1_epi16(4))));
-    __m256i last = _mm256_add_epi16(mask, one);
-    __m256i odd = _mm256_and_si256(n1, _mm256_cmpeq_epi16(_mm256_and_si256(y, last), last)); /* -1 */
-    y = _mm256_sub_epi16(_mm256_add_epi16(y, _mm256_srli_epi16(mask, 1)), odd);
-    return _mm256_sign_epi16(_mm256_andnot_si256(mask, y), x);
-}
-
-static void u4b8_scales(const uint16_t *scale, struct code_operands *o)
-{
-    for (int h = 0; h < 2; h++) {
-        __m256i s = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(scale + 8 * h)));
-        __m256i mag = _mm256_and_si256(s, _mm256_set1_epi32(0x7fff));
-        __m256i none = _mm256_cmpeq_epi32(mag, _mm256_setzero_si256());
-        __m256i m = _mm256_or_si256(_mm256_and_si256(s, _mm256_set1_epi32(127)), _mm256_set1_epi32(128));
-        __m256i e = _mm256_sub_epi32(_mm256_srli_epi32(mag, 7), _mm256_set1_epi32(127));
-        /* 1.25 m, 1.5 m, 1.75 m round to 256 from 255.5 on */
-        __m256i c1 = _mm256_and_si256(_mm256_cmpgt_epi32(m, _mm256_set1_epi32(204)), _mm256_set1_epi32(2));
-        __m256i c2 = _mm256_and_si256(_mm256_cmpgt_epi32(m, _mm256_set1_epi32(170)), _mm256_set1_epi32(4));
-        __m256i c3 = _mm256_and_si256(_mm256_cmpgt_epi32(m, _mm256_set1_epi32(145)), _mm256_set1_epi32(8));
-        __m256i sign = _mm256_sub_epi32(_mm256_set1_epi32(1), _mm256_slli_epi32(_mm256_srli_epi32(s, 15), 1));
-        put(o->exponent, h, _mm256_blendv_epi8(e, _mm256_set1_epi32(NO_EXPONENT), none));
-        put(o->unit, h,
-            _mm256_blendv_epi8(_mm256_sub_epi32(e, _mm256_set1_epi32(7)), _mm256_set1_epi32(NO_UNIT), none));
-        put(o->mantissa, h, _mm256_andnot_si256(none, sign));
-        put(o->carry, h, _mm256_or_si256(c1, _mm256_or_si256(c2, c3)));
-        __m256i both = _mm256_or_si256(m, _mm256_slli_epi32(m, 16)); /* for k and k+1 of a column */
-        for (int p = 0; p < 8; p++) {
-            __m256i *v = (__m256i *)(o->value[p] + 16 * h);
-            _mm256_store_si256(v, round8(_mm256_mullo_epi16(_mm256_load_si256(v), both)));
-        }
-    }
-}
-
-static void channel_scales(struct code_operands *o)
-{
-    memset(o->exponent, 0, sizeof o->exponent);
-    memset(o->unit, 0, sizeof o->unit);
-    memset(o->carry, 0, sizeof o->carry);
-    for (int h = 0; h < 2; h++)
-        put(o->mantissa, h, _mm256_set1_epi32(1));
-}
-
-static void decode(const struct packed_weight *w, int strip, int block, struct code_operands *o)
-{
-    const uint16_t *codes = w->codes + ((size_t)strip * (size_t)(w->k / STRIP) + (size_t)block) * 64;
-    int groups = w->group ? w->k / w->group : 1, group = w->group ? block * STRIP / w->group : 0;
-    size_t at = ((size_t)strip * (size_t)groups + (size_t)((group + w->scale_shift) % groups)) * STRIP;
-    if (w->format == WF_U4B8)
-        decode_codes(codes, u4b8_value, u4b8_key, o);
-    else
-        decode_codes(codes, e2m1_value, e2m1_key, o);
-    if (w->format == WF_NVFP4)
-        nvfp4_scales((const uint8_t *)w->scales + at, w->shift, o);
-    else if (w->format == WF_MXFP4)
-        mxfp4_scales((const uint8_t *)w->scales + at, o);
-    else if (w->group)
-        u4b8_scales((const uint16_t *)w->scales + at, o);
-    else
-        channel_scales(o);
 }
 
 /* --- one step of one row --- */
 
-static inline __m256i load32(const int32_t *p, int h)
+static inline __m256i four(const int8_t *digit, int quarter)
 {
-    return _mm256_load_si256((const __m256i *)(p + 8 * h));
+    int32_t x;
+    memcpy(&x, digit + 4 * quarter, sizeof x);
+    return _mm256_set1_epi32(x);
 }
 
-static inline void key_maximum(const struct code_operands *o, const struct code_block *a, __m256i key[2])
+/* sum_k A[k]*V[k,lane] of eight lanes. */
+static inline __attribute__((always_inline)) __m256i sum_of(const struct code_tile *o, const struct code_block *a,
+                                                            int h)
 {
-    __m256i best = _mm256_set1_epi8(-128);
-    for (int p = 0; p < 8; p++) {
-        int16_t pair;
-        memcpy(&pair, a->key + 2 * p, 2);
-        __m256i k = _mm256_adds_epi8(_mm256_load_si256((const __m256i *)o->key[p]), _mm256_set1_epi16(pair));
-        best = _mm256_max_epi8(best, k);
+    __m256i low = _mm256_setzero_si256(), high = low;
+    for (int q = 0; q < 4; q++) {
+        __m256i v = _mm256_load_si256((const __m256i *)o->value[q] + h);
+        low = _mm256_add_epi16(low, _mm256_maddubs_epi16(v, four(a->digit[0], q)));
+        high = _mm256_add_epi16(high, _mm256_maddubs_epi16(v, four(a->digit[1], q)));
     }
-    __m256i odd = _mm256_srai_epi16(best, 8), even = _mm256_srai_epi16(_mm256_slli_epi16(best, 8), 8);
-    best = _mm256_max_epi16(odd, even);
-    key[0] = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(best));
-    key[1] = _mm256_cvtepi16_epi32(_mm256_extracti128_si256(best, 1));
+    low = _mm256_madd_epi16(low, _mm256_set1_epi16(1));
+    high = _mm256_madd_epi16(high, _mm256_set1_epi16(256));
+    return _mm256_sub_epi32(_mm256_add_epi32(low, high), _mm256_set1_epi32(a->bias));
 }
 
-static inline __attribute__((always_inline)) __m256i acc_field(const struct constants *k, __m256 c, int shift)
+/* Returns the lanes where a bound does not hold; else new accumulators. */
+static inline __attribute__((always_inline)) __m256 step_half(const struct code_tile *o, const struct code_block *a,
+                                                              int h, const struct code_lanes *l, __m256 *c,
+                                                              __m256 *whole)
 {
-    __m256i f = _mm256_srli_epi32(_mm256_slli_epi32(_mm256_castps_si256(c), 1), 24);
-    if (shift) {
-        __m256i zero = _mm256_castps_si256(_mm256_cmp_ps(c, _mm256_setzero_ps(), _CMP_EQ_OQ));
-        f = _mm256_andnot_si256(zero, _mm256_max_epi32(f, k->subnormal));
-    }
-    return _mm256_add_epi32(f, k->c_bias);
+    __m256 scale = _mm256_load_ps(o->scale + 8 * h), old = _mm256_load_ps(l->c + 8 * h);
+    __m256 mag = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), old);
+    __m256 limit = _mm256_mul_ps(scale, _mm256_broadcast_ss(&a->limit));
+    __m256 reach = _mm256_mul_ps(scale, _mm256_broadcast_ss(&a->reach));
+    *whole = _mm256_load_ps(l->whole + 8 * h);
+    __m256 holds = _mm256_max_ps(_mm256_mul_ps(mag, _mm256_set1_ps(8)), *whole);
+    __m256 bad = _mm256_or_ps(_mm256_cmp_ps(mag, limit, _CMP_NLE_UQ), _mm256_cmp_ps(holds, reach, _CMP_NGE_UQ));
+    __m256 unit = _mm256_mul_ps(scale, _mm256_broadcast_ss(&a->unit));
+    *c = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum_of(o, a, h)), unit, old);
+    *whole = _mm256_min_ps(*whole, limit);
+    return bad;
 }
 
-/* Exponent field (bias 254) of the step. */
-static inline __attribute__((always_inline)) __m256i step_field(const struct constants *k,
-                                                                const struct code_operands *o,
-                                                                const struct code_block *a, int h, __m256i key,
-                                                                __m256 c, int shift)
+/* code_largest by byte keys: 4 * exponent below the top, plus 2 for 1.5 times a power of two. */
+static inline void largest(const struct code_tile *o, const struct code_block *a, int bias, float *out)
 {
-    __m256i class = _mm256_and_si256(key, k->three);
-    __m256i carry = _mm256_and_si256(_mm256_srlv_epi32(load32(o->carry, h), class), k->one);
-    __m256i e = _mm256_add_epi32(_mm256_add_epi32(_mm256_srai_epi32(key, 2), carry), load32(o->exponent, h));
-    e = _mm256_add_epi32(_mm256_add_epi32(e, k->bias), _mm256_set1_epi32(a->top));
-    e = _mm256_and_si256(e, _mm256_cmpgt_epi32(key, k->least_key));
-    e = _mm256_max_epi32(e, acc_field(k, c, shift));
-    return shift ? _mm256_max_epi32(e, k->floor_field) : e;
-}
-
-/* c * 2^(F-E), truncated. */
-static inline __m256i acc_grid(const struct constants *k, __m256 c, __m256i field)
-{
-    __m256i up = _mm256_slli_epi32(_mm256_sub_epi32(k->up_bias, field), 23);
-    return _mm256_cvttps_epi32(_mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(c), up)));
-}
-
-/* Sum of the products on the grid, exact unless *up is negative in a lane; *fits: lanes surely below 2^30. */
-static inline __attribute__((always_inline)) __m256i integer_sum(const struct constants *k,
-                                                                 const struct code_operands *o,
-                                                                 const struct code_block *a, int h, __m256i field,
-                                                                 __m256i *up, __m256i *fits)
-{
-    __m256i s0 = _mm256_setzero_si256(), s1 = s0;
-    for (int p = 0; p < 8; p += 2) {
-        int32_t x, y;
-        memcpy(&x, a->value + 2 * p, 4);
-        memcpy(&y, a->value + 2 * p + 2, 4);
-        const __m256i *v = (const __m256i *)(o->value[p] + 16 * h), *w = (const __m256i *)(o->value[p + 1] + 16 * h);
-        s0 = _mm256_add_epi32(s0, _mm256_madd_epi16(_mm256_load_si256(v), _mm256_set1_epi32(x)));
-        s1 = _mm256_add_epi32(s1, _mm256_madd_epi16(_mm256_load_si256(w), _mm256_set1_epi32(y)));
-    }
-    __m256i sum = _mm256_mullo_epi32(_mm256_add_epi32(s0, s1), load32(o->mantissa, h));
-    __m256i unit = _mm256_add_epi32(load32(o->unit, h), _mm256_set1_epi32(a->lsb));
-    *up = _mm256_add_epi32(unit, _mm256_sub_epi32(k->up_bias, field));
-    __m256i one = _mm256_add_epi32(*up, k->one);
-    *fits = _mm256_cmpeq_epi32(_mm256_srav_epi32(_mm256_sllv_epi32(sum, one), one), sum);
-    return _mm256_sllv_epi32(sum, *up);
-}
-
-/* The same with every product truncated. Exact in fp32: 8 by 8 bits (u4b8) or 8 by 2 and 4 bits. */
-static __attribute__((noinline)) __m256i truncated_sum(const struct code_operands *o, const float *a, int h,
-                                                       __m256i field)
-{
-    __m256i sum = _mm256_setzero_si256();
-    __m256i up = _mm256_add_epi32(load32(o->unit, h), _mm256_set1_epi32(254 + FRACTION + 127));
-    up = _mm256_sub_epi32(up, field); /* may leave the exponent range only where nothing is left to add */
-    up = _mm256_max_epi32(_mm256_min_epi32(up, _mm256_set1_epi32(254)), _mm256_setzero_si256());
-    __m256 scale =
-        _mm256_mul_ps(_mm256_cvtepi32_ps(load32(o->mantissa, h)), _mm256_castsi256_ps(_mm256_slli_epi32(up, 23)));
-    for (int p = 0; p < 8; p++) {
-        __m256i v = _mm256_load_si256((const __m256i *)(o->value[p] + 16 * h));
-        __m256 even = _mm256_cvtepi32_ps(_mm256_srai_epi32(_mm256_slli_epi32(v, 16), 16));
-        __m256 odd = _mm256_cvtepi32_ps(_mm256_srai_epi32(v, 16));
-        even = _mm256_mul_ps(_mm256_mul_ps(even, _mm256_broadcast_ss(a + 2 * p)), scale);
-        odd = _mm256_mul_ps(_mm256_mul_ps(odd, _mm256_broadcast_ss(a + 2 * p + 1)), scale);
-        sum = _mm256_add_epi32(sum, _mm256_add_epi32(_mm256_cvttps_epi32(even), _mm256_cvttps_epi32(odd)));
-    }
-    return sum;
-}
-
-static __m256 cut_subnormal(__m256 x, int shift)
-{
-    __m256 mag = _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff)));
-    __m256 limit = _mm256_castsi256_ps(_mm256_set1_epi32((1 + shift) << 23));
-    __m256 up = _mm256_castsi256_ps(_mm256_set1_epi32((127 + 149 - shift) << 23));
-    __m256 down = _mm256_castsi256_ps(_mm256_set1_epi32((127 - 149 + shift) << 23));
-    __m256 cut = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_cvttps_epi32(_mm256_mul_ps(x, up))), down);
-    return _mm256_blendv_ps(x, cut, _mm256_cmp_ps(mag, limit, _CMP_LT_OQ));
-}
-
-static inline __attribute__((always_inline)) __m256 result(const struct constants *k, __m256i t, __m256i field,
-                                                           int shift)
-{
-    __m256i down = _mm256_slli_epi32(_mm256_sub_epi32(field, k->down_bias), 23);
-    __m256 c = _mm256_mul_ps(_mm256_cvtepi32_ps(t), _mm256_castsi256_ps(down));
-    if (!shift)
-        return c;
-    __m256i fine = _mm256_cmpgt_epi32(k->fine, field);
-    return __builtin_expect(_mm256_testz_si256(fine, fine), 1) ? c : cut_subnormal(c, shift);
-}
-
-/* One step of eight columns; returns the lanes for the scalar rule. */
-static inline __attribute__((always_inline)) unsigned half_step(const struct constants *k,
-                                                                const struct code_operands *o,
-                                                                const struct code_block *a, const float *value, int h,
-                                                                __m256i key, __m256 *c, int shift)
-{
-    __m256i field = step_field(k, o, a, h, key, *c, shift), up = k->least_key, fits = up, t = up;
-    __m256i bad = _mm256_cmpgt_epi32(field, k->high);
-    __m256i start = acc_grid(k, *c, field);
-    if (!shift)
-        bad = _mm256_or_si256(bad, _mm256_cmpgt_epi32(k->low, field));
-    if (__builtin_expect(a->state == CODE_INTEGER, 1))
-        t = integer_sum(k, o, a, h, field, &up, &fits);
-    if (__builtin_expect(_mm256_movemask_ps(_mm256_castsi256_ps(up)), 0)) {
-        t = truncated_sum(o, value, h, field);
-        fits = _mm256_cmpgt_epi32(_mm256_set1_epi32(1 << 30), _mm256_abs_epi32(t));
-    }
-    *c = result(k, _mm256_add_epi32(t, start), field, shift);
-    return (unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(bad)) |
-           (0xff & ~(unsigned)_mm256_movemask_ps(_mm256_castsi256_ps(fits)));
-}
-
-static __attribute__((noinline)) void redo(const struct code_chain *ch, int row, int block, unsigned mask,
-                                           const __m256 before[2], float *acc)
-{
-    float in[16], down = 1, up = 1;
-    unsigned mode = _mm_getcsr();
-    for (int i = 0; i < ch->w->shift; i++)
-        down *= 0.5f, up *= 2;
-    for (int i = 0; i < 2; i++)
-        _mm256_storeu_ps(in + 8 * i, _mm256_mul_ps(before[i], _mm256_set1_ps(down)));
-    for (int i = 0; i < STRIP; i++)
-        acc[i] *= down;
-    _mm_setcsr(mode & ~(unsigned)_MM_ROUND_MASK);
-    code_step_scalar(ch, row, block, mask, in, acc);
-    _mm_setcsr(mode);
-    for (int i = 0; i < STRIP; i++)
-        acc[i] *= up;
-}
-
-static void scale_all(const struct code_chain *ch, int exponent)
-{
-    __m256 by = _mm256_castsi256_ps(_mm256_set1_epi32((127 + exponent) << 23));
-    for (int p = 0; p < ch->parts; p++)
-        for (float *a = ch->acc + (size_t)p * ch->part_size, *end = a + ch->count * STRIP; a < end; a += 8)
-            _mm256_storeu_ps(a, _mm256_mul_ps(_mm256_loadu_ps(a), by));
-}
-
-static void set_constants(struct constants *k, int shift)
-{
-    k->three = _mm256_set1_epi32(3);
-    k->one = _mm256_set1_epi32(1);
-    k->bias = _mm256_set1_epi32(254);
-    k->least_key = _mm256_set1_epi32(-120);
-    k->low = _mm256_set1_epi32(154);
-    k->high = _mm256_set1_epi32(254 + FRACTION);
-    k->c_bias = _mm256_set1_epi32(127);
-    k->subnormal = _mm256_set1_epi32(1 + shift);
-    k->floor_field = _mm256_set1_epi32(FLOOR_EXP + shift + 254);
-    k->up_bias = _mm256_set1_epi32(FRACTION + 254);
-    k->down_bias = _mm256_set1_epi32(254 - 127 + FRACTION);
-    k->fine = _mm256_set1_epi32(shift - 149 + 254 + FRACTION);
-}
-
-static inline __attribute__((always_inline)) void step_row(const struct constants *k, const struct code_chain *ch,
-                                                           const struct code_operands *o, int r, int block, float *acc,
-                                                           int shift)
-{
-    const struct code_block *a = ch->block_of + (size_t)ch->row[r] * (size_t)(ch->rows->k / STRIP) + block;
-    const float *value = ch->rows->value + (size_t)ch->row[r] * (size_t)ch->rows->k + STRIP * block;
-    if (a->state == CODE_ZERO)
-        return;
-    __m256 before[2] = {_mm256_loadu_ps(acc), _mm256_loadu_ps(acc + 8)}, c[2] = {before[0], before[1]};
-    unsigned bad = 0xffff;
-    if (__builtin_expect(a->state != CODE_SCALAR, 1)) {
-        __m256i key[2];
-        key_maximum(o, a, key);
-        bad = half_step(k, o, a, value, 0, key[0], &c[0], shift);
-        bad |= half_step(k, o, a, value, 1, key[1], &c[1], shift) << 8;
-    }
-    _mm256_storeu_ps(acc, c[0]);
-    _mm256_storeu_ps(acc + 8, c[1]);
-    if (__builtin_expect(bad, 0))
-        redo(ch, ch->row[r], block, bad, before, acc);
-}
-
-static inline __attribute__((always_inline)) void run(const struct code_chain *ch, int shift)
-{
-    struct code_operands o;
-    struct constants fixed;
-    const struct constants *k = &fixed;
-    set_constants(&fixed, shift);
-    __asm__("" : "+r"(k) : : "memory"); /* so that the constants stay in memory */
-    if (shift)
-        scale_all(ch, shift);
-    for (int i = 0; i < ch->blocks; i++)
-        for (int p = 0; p < ch->parts; p++) {
-            int block = ch->block[i * ch->parts + p];
-            float *acc = ch->acc + (size_t)p * ch->part_size;
-            decode(ch->w, ch->strip, block, &o);
-            for (int r = 0; r < ch->count; r++)
-                step_row(k, ch, &o, r, block, acc + r * STRIP, shift);
+    static const int8_t e2m1[16] = {-128, -4, 0, 2, 4, 0, 6, 0, 8, 0, 0, 0, 10};
+    static const int8_t integers[16] = {-128, -4, 0, 2, 4, 4, 6, 6, 8};
+    __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)(bias == 8 ? integers : e2m1)));
+    for (int h = 0; h < 2; h++) {
+        __m256i best = _mm256_set1_epi8(-128);
+        for (int q = 0; q < 4; q++) {
+            __m256i v = _mm256_load_si256((const __m256i *)o->value[q] + h);
+            v = _mm256_abs_epi8(_mm256_sub_epi8(v, _mm256_set1_epi8((char)bias)));
+            best = _mm256_max_epi8(best, _mm256_adds_epi8(_mm256_shuffle_epi8(table, v), four(a->key, q)));
         }
-    if (shift)
-        scale_all(ch, -shift);
+        best = _mm256_max_epi8(best, _mm256_srli_epi32(best, 16));
+        best = _mm256_max_epi8(best, _mm256_srli_epi32(best, 8));
+        best = _mm256_srai_epi32(_mm256_slli_epi32(best, 24), 24);
+        __m256i field = _mm256_add_epi32(_mm256_srai_epi32(best, 2), _mm256_set1_epi32(a->top + 128));
+        __m256i half = _mm256_slli_epi32(_mm256_and_si256(best, _mm256_set1_epi32(2)), 21);
+        __m256i some = _mm256_cmpgt_epi32(best, _mm256_set1_epi32(-112)); /* else all products are zero */
+        __m256i value = _mm256_and_si256(some, _mm256_or_si256(_mm256_slli_epi32(field, 23), half));
+        _mm256_store_ps(out + 8 * h, _mm256_castsi256_ps(value));
+    }
 }
 
-void code_chain_avx2(const struct code_chain *c)
+/* A step that is no single multiply-add. */
+static __attribute__((noinline)) void other_step(const struct code_slice *s, const struct code_tile *o,
+                                                 const struct code_block *a, int row, int block, struct code_lanes *l)
+{
+    int32_t sum[STRIP] __attribute__((aligned(32)));
+    float most[STRIP] __attribute__((aligned(32)));
+    const float *value = s->rows->value + (size_t)row * (size_t)s->rows->k + STRIP * block;
+    int bias = s->w->format == WF_U4B8 ? 8 : 12;
+    if (a->plan == PLAN_ZERO)
+        return;
+    if (a->plan != PLAN_CAREFUL) {
+        _mm256_store_si256((__m256i *)sum, sum_of(o, a, 0));
+        _mm256_store_si256((__m256i *)sum + 1, sum_of(o, a, 1));
+        if (a->state == CODE_SCALAR) /* keys do not reach that far down */
+            code_largest(o, value, bias, most);
+        else
+            largest(o, a, bias, most);
+        if (code_step_cut(o, a, value, bias, sum, most, l))
+            return;
+    }
+    code_step_careful(s, code_path_avx2.column, code_chain_avx2, row, block, l);
+}
+
+static inline __attribute__((always_inline)) int step(const struct code_tile *o, const struct code_block *a,
+                                                      struct code_lanes *l)
+{
+    __m256 c[2], whole[2], bad;
+    if (__builtin_expect(a->plan != PLAN_WHOLE, 0))
+        return 0;
+    bad = step_half(o, a, 0, l, &c[0], &whole[0]);
+    bad = _mm256_or_ps(bad, step_half(o, a, 1, l, &c[1], &whole[1]));
+    if (__builtin_expect(_mm256_movemask_ps(bad), 0))
+        return 0;
+    for (int h = 0; h < 2; h++) {
+        _mm256_store_ps(l->c + 8 * h, c[h]);
+        _mm256_store_ps(l->whole + 8 * h, whole[h]);
+    }
+    return 1;
+}
+
+/* --- a slice --- */
+
+static inline void clear(struct code_lanes *l)
+{
+    for (int h = 0; h < 2; h++) {
+        _mm256_store_ps(l->c + 8 * h, _mm256_setzero_ps());
+        _mm256_store_ps(l->whole + 8 * h, _mm256_set1_ps(0x1p127f));
+    }
+}
+
+/* Warp rows side by side for one row, so that one chain hides the latency of another; else one after the other. */
+static inline __attribute__((always_inline)) void run(const struct code_slice *s, enum weight_format format, int from,
+                                                      int to)
+{
+    struct code_lanes lanes[64];
+    struct code_tile o;
+    int count = s->count, warps = to - from, n = warps * count, last = s->last;
+    size_t k = (size_t)s->w->k / STRIP;
+    for (int i = 0; i < n; i++)
+        clear(&lanes[i]);
+    for (int t = s->t0; t < s->t1; t++)
+        for (int i = 0; i < 2 * warps; i++) {
+            int block = 2 * (t * s->warps + from) + i;
+            struct code_lanes *l = lanes + i / 2 * count;
+            if (block >= last)
+                continue;
+            decode(s, format, block, &o);
+            __asm__("" : : : "memory"); /* the tile is read from memory: it does not fit the registers */
+            for (int r = 0; r < count; r++, l++) {
+                const struct code_block *a = s->block_of + (size_t)s->row[r] * k + block;
+                if (__builtin_expect(!step(&o, a, l), 0))
+                    other_step(s, &o, a, s->row[r], block, l);
+            }
+        }
+    for (int i = 0; i < n; i++)
+        memcpy(s->acc + (size_t)(from + i / count) * s->part_size + i % count * STRIP, lanes[i].c, sizeof lanes[i].c);
+}
+
+static void run_format(const struct code_slice *s, int from, int to)
+{
+    if (s->w->format == WF_NVFP4)
+        run(s, WF_NVFP4, from, to);
+    else if (s->w->format == WF_MXFP4)
+        run(s, WF_MXFP4, from, to);
+    else
+        run(s, WF_U4B8, from, to);
+}
+
+static void slice(const struct code_slice *s)
 {
     unsigned mode = _mm_getcsr();
     _mm_setcsr((mode & ~(unsigned)_MM_ROUND_MASK) | _MM_ROUND_TOWARD_ZERO);
-    if (c->w->shift)
-        run(c, 110);
-    else
-        run(c, 0);
+    for (int p = 0; p < s->warps; p += s->count == 1 ? s->warps : 1)
+        run_format(s, p, s->count == 1 ? s->warps : p + 1);
     _mm_setcsr(mode);
 }
+
+const struct code_path code_path_avx2 = {"avx2", slice, {0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15}};

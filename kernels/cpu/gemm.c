@@ -25,7 +25,8 @@ struct job {
     struct prepared_rows rows;
     const struct code_block *code_blocks; /* NULL: panels, decoded where they are not kept */
     code_chain_fn *code_chain;
-    struct mutation mutation; /* zero: none */
+    const struct code_path *path; /* NULL: no quick path for these weights */
+    struct mutation mutation;     /* zero: none */
     struct tensor_core_rule rule;
     panel_chain_fn *chain;
     char *thread_scratch;
@@ -45,43 +46,19 @@ struct row_block {
 };
 
 struct thread_space {
-    struct gemm_slice slice[4096];
+    struct gemm_slice slice[4096]; /* of this tile of this launch */
+    int slices, tile;
+    const struct gemm_launch *launch;
     uint16_t operand[2 * CHUNK * 256] __attribute__((aligned(64)));
     float warp[MAX_WARP][MAX_ROWS * STRIP], run[MAX_ROWS * STRIP];
 };
 
-static size_t prepared_bytes(int m, int k)
-{
-    size_t cells = (size_t)m * (size_t)k;
-    return cells * (2 + 4 + 4) + cells / 16 * (1 + sizeof(struct code_block)) + 5 * 64;
-}
-
 size_t gemm_scratch_bytes(const struct gemm_problem *p, int threads)
 {
-    return prepared_bytes(p->plan->shape.m, p->plan->shape.k) + (size_t)threads * (sizeof(struct thread_space) + 64);
-}
-
-static char *aligned(char *at)
-{
-    return at + (64 - (uintptr_t)at % 64) % 64;
-}
-
-/* Lays the prepared rows into scratch; returns what follows. */
-static char *prepare(struct prepared_rows *r, enum activation act, int shift, int m, int k_used, int k,
-                     const uint16_t *a, int lda, char *scratch)
-{
-    size_t cells = (size_t)m * (size_t)k;
-    uint16_t *raw = (uint16_t *)aligned(scratch);
-    float *value = (float *)aligned((char *)(raw + cells));
-    uint32_t *key = (uint32_t *)aligned((char *)(value + cells));
-    uint8_t *state = (uint8_t *)(key + cells);
-    for (int i = 0; i < m; i++) {
-        size_t at = (size_t)i * (size_t)k;
-        panel_prepare_row(act, shift, a + (size_t)i * (size_t)lda, k_used, k, raw + at, value + at, key + at,
-                          state + at / 16);
-    }
-    *r = (struct prepared_rows){k, raw, value, key, state};
-    return aligned((char *)(state + cells / 16));
+    const struct gemm_shape *s = &p->plan->shape;
+    size_t blocks = (size_t)s->m * (size_t)s->k / STRIP;
+    return panel_rows_bytes(s->m, s->k) + blocks * sizeof(struct code_block) + 64 +
+           (size_t)threads * (sizeof(struct thread_space) + 64);
 }
 
 static void run_chain(const struct job *j, const struct packed_weight *w, struct strips strips,
@@ -159,6 +136,37 @@ static void slice_of_codes(const struct job *j, const struct packed_weight *w, i
         }
 }
 
+/* All warp rows of a slice by the quick path. */
+static void quick_slice(const struct job *j, const struct packed_weight *w, int strip, const struct row_block *rb,
+                        const struct gemm_slice *s, int tk, float *acc)
+{
+    struct code_slice c = {.w = w,
+                           .rows = &j->rows,
+                           .block_of = j->code_blocks,
+                           .row = rb->a,
+                           .count = rb->count,
+                           .strip = strip,
+                           .warps = tk / 32,
+                           .t0 = s->t0,
+                           .t1 = s->t1,
+                           .last = j->mutation.skip_tail ? w->k / 16 - 1 : w->k / 16,
+                           .acc = acc,
+                           .part_size = (size_t)MAX_ROWS * STRIP};
+    j->path->slice(&c);
+}
+
+/* Lanes to columns, shifted units to plain ones. */
+static void put_right(const struct code_path *path, int shift, int rows, float *run)
+{
+    float down = f32_from_bits((uint32_t)(127 - shift) << 23);
+    for (int r = 0; r < rows; r++, run += STRIP) {
+        float lane[STRIP];
+        memcpy(lane, run, sizeof lane);
+        for (int i = 0; i < STRIP; i++)
+            run[path->column[i]] = lane[i] * down;
+    }
+}
+
 /* Sum over the warp rows into warp[0]: 0+1, or 0+(1+(3+2)). */
 static void fold(const struct mutation *m, float (*warp)[MAX_ROWS * STRIP], int warps, int cells)
 {
@@ -179,16 +187,19 @@ static float round16(enum activation act, float x)
     return act == ACT_BF16 ? bf16_to_f32(bf16_from_f32(x)) : f16_to_f32(f16_from_f32(x));
 }
 
-static void add_slice(const struct gemm_shape *s, float *run, const float *v, int index, int count, int cells)
+/* shift: of the units; 16-bit rounding is of plain ones. */
+static void add_slice(const struct gemm_shape *s, int shift, float *run, const float *v, int index, int count,
+                      int cells)
 {
     if (index == 0)
         memcpy(run, v, (size_t)cells * sizeof *run);
     else
         for (int i = 0; i < cells; i++)
             run[i] = v[i] + run[i];
+    float up = f32_from_bits((uint32_t)(127 + shift) << 23), down = f32_from_bits((uint32_t)(127 - shift) << 23);
     if (s->reduce == REDUCE_F16 && index + 1 < count)
         for (int i = 0; i < cells; i++)
-            run[i] = round16(s->act, run[i]);
+            run[i] = round16(s->act, run[i] * down) * up;
 }
 
 static uint16_t to16(enum activation act, float x)
@@ -280,12 +291,20 @@ static void tile_strips(const struct job *j, const struct gemm_launch *l, int ti
 {
     const struct packed_weight *w = j->p->w + rb->expert;
     const struct gemm_shape *s = &j->p->plan->shape;
-    int count = plan_slices(l, tile, space->slice, 4096), warps = l->tk / 32, cells = strips.count * rb->count * STRIP;
+    int warps = l->tk / 32, cells = strips.count * rb->count * STRIP, quick = j->path && !w->special;
+    if (tile != space->tile || l != space->launch) {
+        space->slices = plan_slices(l, tile, space->slice, 4096);
+        space->tile = tile;
+        space->launch = l;
+    }
+    int count = space->slices;
     for (int i = 0; i < count; i++) {
         const struct gemm_slice *slice = &space->slice[j->mutation.top_first ? count - 1 - i : i];
         if (i && j->mutation.first_slice_wins)
             break;
-        if (j->code_blocks && !w->special) {
+        if (quick) {
+            quick_slice(j, w, strips.first, rb, slice, l->tk, space->warp[0]);
+        } else if (j->code_blocks && !w->special) {
             for (int warp = 0; warp < warps; warp++)
                 memset(space->warp[warp], 0, (size_t)cells * sizeof(float));
             slice_of_codes(j, w, strips.first, rb, slice, l->tk, space->warp[0]);
@@ -294,8 +313,10 @@ static void tile_strips(const struct job *j, const struct gemm_launch *l, int ti
                 warp_row(j, w, strips, rb, slice, l->tk, warp, space, space->warp[warp]);
         }
         fold(&j->mutation, space->warp, warps, cells);
-        add_slice(s, space->run, space->warp[0], i, count, cells);
+        add_slice(s, quick ? w->shift : 0, space->run, space->warp[0], i, count, cells);
     }
+    if (quick)
+        put_right(j->path, w->shift, rb->count, space->run);
     for (int i = 0; i < strips.count; i++)
         store_strip(j, w, strips.first + i, rb, space->run + i * rb->count * STRIP);
 }
@@ -327,8 +348,10 @@ static void member(void *arg, int index, int members)
 {
     struct job *j = arg;
     const struct gemm_plan *p = j->p->plan;
-    struct thread_space *space = (struct thread_space *)aligned(j->thread_scratch + (size_t)index * j->thread_bytes);
+    struct thread_space *space =
+        (struct thread_space *)panel_aligned(j->thread_scratch + (size_t)index * j->thread_bytes);
     int strips = (j->p->w->n_used + STRIP - 1) / STRIP;
+    space->launch = NULL;
     int from = (int)((long)strips * index / members), to = (int)((long)strips * (index + 1) / members);
     for (int i = 0; i < p->launches; i++) {
         const struct gemm_launch *l = &p->launch[i];
@@ -356,6 +379,18 @@ static void spoil(const struct gemm_problem *p)
     mutation_applied(p->mutation);
 }
 
+/* Whether the products come straight from codes. Shifted accumulators must stay far from overflow. */
+static int by_codes(const struct job *j)
+{
+    const struct packed_weight *w = j->p->w;
+    size_t blocks = (size_t)j->p->plan->shape.m * (size_t)(w->k / STRIP);
+    for (size_t i = 0; w->shift && i < blocks; i++)
+        if (j->rows.state[i] == BLOCK_SPECIAL)
+            return 0;
+    return w->codes && w->act == ACT_BF16 && j->rule.products == 16 && !j->mutation.fraction &&
+           (code_is_quick(w) || j->code_chain);
+}
+
 int gemm_run(const struct gemm_problem *p, void *scratch, struct team *team, struct err *e)
 {
     const struct gemm_shape *s = &p->plan->shape;
@@ -370,96 +405,22 @@ int gemm_run(const struct gemm_problem *p, void *scratch, struct team *team, str
                     .thread_bytes = sizeof(struct thread_space) + 64};
     j.rule = tensor_core_rule(j.mutation.narrow_steps ? 80 : p->plan->sm);
     j.rule.fraction += j.mutation.fraction;
-    j.thread_scratch = prepare(&j.rows, s->act, p->w->shift, s->m, p->w->k_used, s->k, p->a, p->lda, scratch);
+    j.thread_scratch =
+        panel_prepare_rows(&j.rows, s->act, p->w->shift, s->m, p->w->k_used, s->k, p->a, p->lda, scratch);
     j.code_chain = code_chain_best();
-    if (j.code_chain && p->w->codes && s->act == ACT_BF16 && j.rule.products == 16 && !j.mutation.fraction) {
+    if (by_codes(&j)) {
         struct code_block *blocks = (struct code_block *)j.thread_scratch;
+        struct packed_weight like = *p->w; /* of all experts: the smallest scale */
+        for (int i = 1; i < s->experts; i++)
+            like.least_scale = p->w[i].least_scale < like.least_scale ? p->w[i].least_scale : like.least_scale;
         for (int i = 0; i < s->m; i++)
-            code_prepare_row(&j.rows, i, blocks + (size_t)i * (size_t)(s->k / 16));
+            code_prepare_row(&like, &j.rows, i, blocks + (size_t)i * (size_t)(s->k / 16));
         j.code_blocks = blocks;
-        j.thread_scratch = aligned((char *)(blocks + (size_t)s->m * (size_t)(s->k / 16)));
+        j.path = code_is_quick(p->w) ? code_path_best() : NULL;
+        j.thread_scratch = panel_aligned((char *)(blocks + (size_t)s->m * (size_t)(s->k / 16)));
     }
     team_run(team, member, &j);
     if (p->mutation)
         spoil(p);
-    return OK;
-}
-
-/* --- plain linears: one chain over k --- */
-
-struct linear_job {
-    struct chain chain;
-    const struct packed_weight *w;
-    panel_chain_fn *run;
-    const int32_t *row, *block;
-    int m, ldc;
-    uint16_t *c;
-};
-
-#define LINEAR_ROWS 16
-
-size_t linear_scratch_bytes(const struct packed_weight *w, int m, int threads)
-{
-    (void)threads;
-    return prepared_bytes(m, w->k) + (size_t)(m + w->k / 16) * sizeof(int32_t) + 128;
-}
-
-static void store_linear(const struct linear_job *j, int strip, int first_row, const struct chain *c)
-{
-    for (int s = 0; s < c->strips; s++)
-        for (int i = 0; i < c->count; i++)
-            for (int col = 0; col < STRIP && (strip + s) * STRIP + col < j->w->n_used; col++)
-                j->c[(size_t)(first_row + i) * (size_t)j->ldc + (size_t)((strip + s) * STRIP + col)] =
-                    to16(j->w->act, c->acc[(s * c->count + i) * STRIP + col]);
-}
-
-static void linear_member(void *arg, int index, int members)
-{
-    struct linear_job *j = arg;
-    const struct packed_weight *w = j->w;
-    float acc[LINEAR_ROWS * STRIP];
-    int pairs = j->m == 1 ? 2 : 1;
-    int strips = (w->n_used + STRIP - 1) / STRIP;
-    int from = (int)((long)strips * index / members), to = (int)((long)strips * (index + 1) / members);
-    for (int strip = from; strip < to; strip += pairs)
-        for (int r = 0; r < j->m; r += LINEAR_ROWS) {
-            struct chain c = j->chain;
-            c.row = j->row + r;
-            c.count = j->m - r < LINEAR_ROWS ? j->m - r : LINEAR_ROWS;
-            c.strips = pairs = j->m == 1 && strip + 1 < to ? 2 : 1;
-            c.stride = (size_t)w->k * STRIP;
-            c.b = w->panel + (size_t)strip * c.stride;
-            c.acc = acc;
-            memset(acc, 0, sizeof acc);
-            j->run(&c);
-            store_linear(j, strip, r, &c);
-        }
-}
-
-int linear_run(const struct packed_weight *w, int sm, int m, const uint16_t *a, int lda, uint16_t *c, int ldc,
-               void *scratch, struct team *team, struct err *e)
-{
-    if (w->format != WF_PLAIN)
-        return FAIL(e, E_INTERNAL, "a plain linear was asked for, the weights are %s", format_name(w->format));
-    struct prepared_rows rows;
-    int32_t *list = (int32_t *)prepare(&rows, w->act, 0, m, w->k_used, w->k, a, lda, scratch);
-    for (int i = 0; i < m; i++)
-        list[i] = i;
-    for (int i = 0; i < w->k / 16; i++)
-        list[m + i] = i;
-    struct linear_job j = {.chain = {.rule = tensor_core_rule(sm),
-                                     .act = w->act,
-                                     .special = w->special,
-                                     .rows = &rows,
-                                     .block = list + m,
-                                     .blocks = w->k / 16},
-                           .w = w,
-                           .run = panel_chain_best(NULL),
-                           .row = list,
-                           .block = list + m,
-                           .m = m,
-                           .ldc = ldc,
-                           .c = c};
-    team_run(team, linear_member, &j);
     return OK;
 }

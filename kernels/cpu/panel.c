@@ -38,6 +38,29 @@ void panel_prepare_row(enum activation act, int shift, const uint16_t *a, int k_
         state[j / 16] = (uint8_t)state_of(act, shift, raw + j);
 }
 
+size_t panel_rows_bytes(int m, int k)
+{
+    size_t cells = (size_t)m * (size_t)k;
+    return cells * (2 + 4 + 4) + cells / 16 + 5 * 64;
+}
+
+char *panel_prepare_rows(struct prepared_rows *r, enum activation act, int shift, int m, int k_used, int k,
+                         const uint16_t *a, int lda, char *scratch)
+{
+    size_t cells = (size_t)m * (size_t)k;
+    uint16_t *raw = (uint16_t *)panel_aligned(scratch);
+    float *value = (float *)panel_aligned((char *)(raw + cells));
+    uint32_t *key = (uint32_t *)panel_aligned((char *)(value + cells));
+    uint8_t *state = (uint8_t *)(key + cells);
+    for (int i = 0; i < m; i++) {
+        size_t at = (size_t)i * (size_t)k;
+        panel_prepare_row(act, shift, a + (size_t)i * (size_t)lda, k_used, k, raw + at, value + at, key + at,
+                          state + at / 16);
+    }
+    *r = (struct prepared_rows){k, raw, value, key, state};
+    return panel_aligned((char *)(state + cells / 16));
+}
+
 /* A shifted operand back at its true exponent: exact, possibly subnormal. */
 static uint16_t unshifted(uint16_t b, int shift)
 {
