@@ -24,7 +24,8 @@ static int check_keys(const json_t *o, const char *const *known, const char *whe
     return OK;
 }
 
-static int read_prompt(const json_t *o, int checked, struct battery *b, struct battery_prompt *p, const char *where,
+/* seen NULL: names may appear twice, and ids may be anything. */
+static int read_prompt(const json_t *o, const struct names *seen, struct battery_prompt *p, const char *where,
                        struct err *e)
 {
     static const char *const known[] = {"name", "text", "ids", NULL};
@@ -36,10 +37,9 @@ static int read_prompt(const json_t *o, int checked, struct battery *b, struct b
         return e->code;
     if (!*name || strlen(name) > 63)
         return FAIL(e, E_INPUT, "%s: a prompt needs a name of 1 to 63 bytes", where);
-    for (int i = 0; checked && i < b->prompts; i++)
-        if (b->prompt[i].name && !strcmp(b->prompt[i].name, name))
-            return FAIL(e, E_INPUT, "%s: prompt \"%s\" appears twice", where, name);
-    if (json_get_ids(o, "ids", checked ? 0 : INT32_MIN, INT32_MAX, &p->ids, &p->n, where, e))
+    if (seen && names_get(seen, name) >= 0)
+        return FAIL(e, E_INPUT, "%s: prompt \"%s\" appears twice", where, name);
+    if (json_get_ids(o, "ids", seen ? 0 : INT32_MIN, INT32_MAX, &p->ids, &p->n, where, e))
         return e->code;
     p->name = strdup(name);
     p->text = text ? strdup(text) : NULL;
@@ -117,15 +117,18 @@ static int read_prompts(const json_t *o, int checked, struct battery *b, const c
     b->prompt = calloc(n ? n : 1, sizeof *b->prompt);
     if (!b->prompt)
         return FAIL(e, E_NOMEM, "%s: out of memory", path);
-    for (size_t i = 0; i < n; i++) {
+    struct names seen = {0};
+    int rc = OK;
+    for (size_t i = 0; i < n && !rc; i++) {
         char where[300];
         snprintf(where, sizeof where, "%.240s: prompt %zu", path, i);
-        int rc = read_prompt(json_array_get(a, i), checked, b, &b->prompt[i], where, e);
+        rc = read_prompt(json_array_get(a, i), checked ? &seen : NULL, &b->prompt[i], where, e);
         b->prompts = (int)i + 1;
-        if (rc)
-            return rc;
+        if (!rc)
+            rc = names_put(&seen, b->prompt[i].name, (int)i, e);
     }
-    return OK;
+    names_free(&seen);
+    return rc;
 }
 
 static int fill(const json_t *o, int checked, struct battery *b, const char *path, struct err *e)

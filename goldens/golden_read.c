@@ -237,6 +237,8 @@ static int add_line(struct golden *g, const char *line, size_t n, const char *pa
             struct golden_prompt fresh = {0};
             rc = read_prompt(o, g, &fresh, where, e);
             g->prompt[g->prompts++] = fresh; /* also after a failure: golden_free frees it */
+            if (!rc)
+                rc = names_put(&g->by_name, fresh.name, g->prompts - 1, e);
         }
     }
     json_decref(o);

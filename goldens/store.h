@@ -69,6 +69,13 @@ int store_run_open(struct store *s, const struct run_key *key, int fresh, int64_
 /* Durable when it returns: ids and rows are stored before any judgement. */
 int store_stream_put(struct store *s, int64_t run, const char *prompt, enum run_phase phase, const struct stream *st,
                      struct err *e);
+struct answer {
+    const char *prompt;
+    enum run_phase phase;
+    const struct stream *stream;
+};
+/* Several at once: all are durable when it returns OK, else none is stored. */
+int store_answers_put(struct store *s, int64_t run, const struct answer *a, int n, struct err *e);
 /* *found = 0 when it was not stored. Caller frees st. */
 int store_stream_get(struct store *s, int64_t run, const char *prompt, enum run_phase phase, struct stream *st,
                      int *found, struct err *e);

@@ -177,6 +177,16 @@ int store_stream_put(struct store *s, int64_t run, const char *prompt, enum run_
     return rc;
 }
 
+int store_answers_put(struct store *s, int64_t run, const struct answer *a, int n, struct err *e)
+{
+    struct err own = {0};
+    int rc = db_begin(s, &own);
+    for (int i = 0; i < n && !rc; i++)
+        rc = store_stream_put(s, run, a[i].prompt, a[i].phase, a[i].stream, &own);
+    rc = db_end(s, rc, &own);
+    return rc ? FAIL(e, rc, "%s", own.text) : OK;
+}
+
 int stream_open(sqlite3_stmt *q, int at, const char *what, struct stream *st, struct err *e)
 {
     size_t bytes = (size_t)sqlite3_column_int64(q, at + 1);

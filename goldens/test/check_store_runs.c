@@ -162,6 +162,35 @@ START_TEST(counters_travel_with_their_answer_and_are_sealed_with_it)
 }
 END_TEST
 
+START_TEST(answers_put_together_are_stored_together_or_not_at_all)
+{
+    struct store *s = store_opened("s.db");
+    int64_t run = store_run_of(s, &test_key, 0);
+    struct stream st[3];
+    struct answer a[3];
+    static const char *const name[] = {"p0", "p1", "p2"};
+    for (int broken = 1; broken >= 0; broken--) {
+        struct err e = {0};
+        for (int i = 0; i < 3; i++) {
+            st[i] = stream_made(3, 3, 1, (unsigned)i);
+            a[i] = (struct answer){name[i], PHASE_FREE, &st[i]};
+        }
+        st[2].counters = broken ? COUNTERS_MAX + 1 : 0; /* more than a record holds */
+        ck_assert_int_eq(store_answers_put(s, run, a, 3, &e) == OK, !broken);
+        for (int i = 0; i < 3; i++) {
+            struct stream got = {0};
+            int found;
+            ck_assert_int_eq(store_stream_get(s, run, name[i], PHASE_FREE, &got, &found, &e), OK);
+            ck_assert_int_eq(found, !broken);
+            stream_free(&got);
+            st[i].counters = 0;
+            stream_free(&st[i]);
+        }
+    }
+    store_close(s);
+}
+END_TEST
+
 START_TEST(a_stream_or_a_verdict_needs_its_run)
 {
     struct store *s = store_opened("s.db");
@@ -425,6 +454,7 @@ int main(void)
     tcase_add_test(t, only_the_same_key_continues_an_unfinished_run);
     tcase_add_test(t, a_run_belongs_to_the_process_that_works_on_it);
     tcase_add_test(t, counters_travel_with_their_answer_and_are_sealed_with_it);
+    tcase_add_test(t, answers_put_together_are_stored_together_or_not_at_all);
     tcase_add_test(t, streams_of_every_shape_come_back_bit_for_bit);
     tcase_add_test(t, a_stream_or_a_verdict_needs_its_run);
     tcase_add_test(t, a_verdict_comes_back_with_the_inputs_of_its_decision);

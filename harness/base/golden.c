@@ -58,16 +58,17 @@ void golden_free(struct golden *g)
     for (int i = 0; i < g->prompts; i++)
         prompt_free(&g->prompt[i]);
     free(g->prompt);
+    names_free(&g->by_name);
     json_decref(g->header);
     free(g);
 }
 
 const struct golden_prompt *golden_find(const struct golden *g, const char *name)
 {
-    for (int i = 0; i < g->prompts; i++)
-        if (!strcmp(g->prompt[i].name, name))
-            return &g->prompt[i];
-    return NULL;
+    int at = g->by_name.n ? names_get(&g->by_name, name) : 0;
+    while (!g->by_name.n && at < g->prompts && strcmp(g->prompt[at].name, name))
+        at++;
+    return at >= 0 && at < g->prompts ? &g->prompt[at] : NULL;
 }
 
 void battery_free(struct battery *b)

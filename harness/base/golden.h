@@ -7,6 +7,7 @@
 
 #include "harness/base/counter.h"
 #include "harness/base/err.h"
+#include "harness/base/names.h"
 #include "harness/base/sha256.h"
 
 #include <jansson.h>
@@ -74,6 +75,7 @@ struct golden {
     json_t *header; /* line 1 of the exchange format, complete: provenance travels unchanged */
     struct golden_prompt *prompt;
     int prompts;
+    struct names by_name; /* of the prompts; empty: they are looked up one by one */
 };
 
 void golden_free(struct golden *g); /* NULL is fine */

@@ -73,9 +73,10 @@ static int add_line(struct golden *g, const char *line, size_t bytes, const char
     int rc = json_is_object(o) ? OK : FAIL(e, E_INPUT, "%s: not an object", where);
     g->prompts++; /* from here golden_free releases what parse_prompt allocated */
     rc = rc ? rc : parse_prompt(o, p, where, e);
-    for (int i = 0; i + 1 < g->prompts && rc == OK; i++)
-        if (!strcmp(g->prompt[i].name, p->name))
-            rc = FAIL(e, E_INPUT, "%s: prompt \"%s\" was given before", where, p->name);
+    if (rc == OK && names_get(&g->by_name, p->name) >= 0)
+        rc = FAIL(e, E_INPUT, "%s: prompt \"%s\" was given before", where, p->name);
+    if (rc == OK)
+        rc = names_put(&g->by_name, p->name, g->prompts - 1, e);
     json_decref(o);
     return rc;
 }

@@ -6,11 +6,7 @@
 #include <string.h>
 
 #define WORKERS_MAX 64
-
-struct item {
-    struct job *job;
-    enum run_phase phase;
-};
+#define AT_ONCE     64 /* answers that are stored together, when the store is slower than the engine */
 
 /* Counters when an answer was last handed over: by a slot, or by any where the engine cannot tell slots apart. */
 struct mark {
@@ -27,7 +23,7 @@ struct asking {
     pthread_mutex_t lock;
     pthread_cond_t changed;
     int next, working, stop; /* under the lock, as all below */
-    struct item *queue;      /* answered, not stored yet; never more than PHASES * jobs in all */
+    struct answered *queue;  /* answered, not stored yet; never more than PHASES * jobs in all */
     int head, tail;
     struct mark *mark; /* one a worker */
     struct err err;
@@ -89,7 +85,7 @@ static int hand_over(struct asking *a, int slot, struct job *j, enum run_phase p
     int rc = count(a, slot, &j->answer[phase], e);
     if (!rc) {
         j->have[phase] = 1;
-        a->queue[a->tail++] = (struct item){j, phase};
+        a->queue[a->tail++] = (struct answered){j, phase};
         pthread_cond_signal(&a->changed);
     }
     pthread_mutex_unlock(&a->lock);
@@ -157,7 +153,7 @@ static void *work(void *arg)
 }
 
 /* Stores answers as they come, until the last worker has gone. What was answered before a failure is stored too. */
-static void store_answers(struct asking *a, int (*put)(void *, struct job *, enum run_phase, struct err *), void *arg)
+static void store_answers(struct asking *a, put_answers *put, void *arg)
 {
     int broken = 0;
     pthread_mutex_lock(&a->lock);
@@ -166,10 +162,12 @@ static void store_answers(struct asking *a, int (*put)(void *, struct job *, enu
             pthread_cond_wait(&a->changed, &a->lock);
             continue;
         }
-        struct item item = a->queue[a->head++];
+        int n = a->tail - a->head < AT_ONCE ? a->tail - a->head : AT_ONCE;
+        const struct answered *waiting = &a->queue[a->head];
         struct err e = {0};
+        a->head += n;
         pthread_mutex_unlock(&a->lock);
-        broken = broken || put(arg, item.job, item.phase, &e);
+        broken = broken || put(arg, waiting, n, &e);
         pthread_mutex_lock(&a->lock);
         if (e.code != OK) {
             a->stop = 1;
@@ -186,8 +184,8 @@ static int longer_first(const void *x, const void *y)
     return a->fed->n != b->fed->n ? (a->fed->n < b->fed->n ? 1 : -1) : (a > b) - (a < b);
 }
 
-int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *job, int jobs,
-            int (*put)(void *arg, struct job *j, enum run_phase phase, struct err *e), void *arg, struct err *e)
+int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *job, int jobs, put_answers *put,
+            void *arg, struct err *e)
 {
     struct worker worker[WORKERS_MAX];
     struct asking a = {.engine = g, .battery = b, .top_k = top_k, .jobs = jobs};

@@ -15,9 +15,17 @@ struct job {
     char missing[256]; /* why there is no answer, "" when there is one */
 };
 
+struct answered {
+    struct job *job;
+    enum run_phase phase;
+};
+
+/* Takes over n answers: those that wait while the ones before them are stored. */
+typedef int put_answers(void *arg, const struct answered *a, int n, struct err *e);
+
 /* Asks for every phase that a job lacks. Each answer is stored when `put` has returned, in the calling thread.
  * The first failure stops the rest; E_MISSING is no failure but noted in the job. */
-int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *job, int jobs,
-            int (*put)(void *arg, struct job *j, enum run_phase phase, struct err *e), void *arg, struct err *e);
+int ask_all(struct engine *g, const struct battery *b, int top_k, struct job *job, int jobs, put_answers *put,
+            void *arg, struct err *e);
 
 #endif

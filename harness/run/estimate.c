@@ -76,9 +76,9 @@ static int shorter_first(const void *x, const void *y)
     return a->n != b->n ? a->n - b->n : strcmp(a->name, b->name);
 }
 
-static int keep_nothing(void *arg, struct job *j, enum run_phase phase, struct err *e)
+static int keep_nothing(void *arg, const struct answered *a, int n, struct err *e)
 {
-    (void)arg, (void)j, (void)phase, (void)e;
+    (void)arg, (void)a, (void)n, (void)e;
     return OK;
 }
 

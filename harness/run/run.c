@@ -18,12 +18,32 @@ struct running {
     int64_t run;
 };
 
-static int put(void *arg, struct job *j, enum run_phase phase, struct err *e)
+static int put_list(struct running *r, const struct answered *a, int n, struct err *e)
+{
+    struct answer *list = calloc((size_t)n, sizeof *list);
+    if (!list)
+        return FAIL(e, E_NOMEM, "out of memory for %d answers", n);
+    for (int i = 0; i < n; i++)
+        list[i] = (struct answer){a[i].job->fed->name, a[i].phase, &a[i].job->answer[a[i].phase]};
+    int rc = store_answers_put(r->o->store, r->run, list, n, e);
+    for (int i = 0; i < n && !rc; i++)
+        r->done += list[i].phase == PHASE_FREE;
+    free(list);
+    return rc;
+}
+
+/* When not all fit together (a disk that fills up), as many as fit are stored one by one. */
+static int put(void *arg, const struct answered *a, int n, struct err *e)
 {
     struct running *r = arg;
-    int rc = store_stream_put(r->o->store, r->run, j->fed->name, phase, &j->answer[phase], e);
-    if (rc == OK && phase == PHASE_FREE && r->o->progress)
-        r->o->progress(r->o->arg, ++r->done, r->jobs);
+    struct err first = {0};
+    int rc = put_list(r, a, n, &first);
+    if (rc && n == 1)
+        return FAIL(e, rc, "%s", first.text);
+    for (int i = 0; i < n && first.code && !e->code; i++)
+        rc = put_list(r, &a[i], 1, e);
+    if (r->o->progress)
+        r->o->progress(r->o->arg, r->done, r->jobs);
     return rc;
 }
 

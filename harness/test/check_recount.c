@@ -51,9 +51,9 @@ static struct battery *battery_of(const char *name)
     return battery[i];
 }
 
-static int keep(void *arg, struct job *j, enum run_phase phase, struct err *e)
+static int keep(void *arg, const struct answered *a, int n, struct err *e)
 {
-    (void)arg, (void)j, (void)phase, (void)e;
+    (void)arg, (void)a, (void)n, (void)e;
     return OK;
 }
 

@@ -255,10 +255,11 @@ START_TEST(a_run_that_died_before_its_verdict_is_judged_by_counters_that_were_st
 }
 END_TEST
 
-static int refuse(void *arg, struct job *job, enum run_phase phase, struct err *e)
+static int refuse(void *arg, const struct answered *a, int n, struct err *e)
 {
-    (void)job, (void)phase;
-    return ++*(int *)arg < 2 ? OK : FAIL(e, E_STORE, "disk full");
+    (void)a, (void)n;
+    ++*(int *)arg;
+    return FAIL(e, E_STORE, "disk full");
 }
 
 START_TEST(a_store_that_refuses_stops_the_asking)
@@ -273,7 +274,7 @@ START_TEST(a_store_that_refuses_stops_the_asking)
     }
     ck_assert_int_eq(ask_all(&fake.engine, b, 4, job, PROMPTS, refuse, &puts, &e), E_STORE);
     ck_assert_str_eq(e.text, "disk full");
-    ck_assert_int_eq(puts, 2); /* nothing is put after the refusal */
+    ck_assert_int_eq(puts, 1); /* nothing is put after the refusal */
     for (int i = 0; i < PROMPTS * PHASES; i++)
         stream_free(&job[i / PHASES].answer[i % PHASES]);
 }

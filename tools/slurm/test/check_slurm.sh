@@ -73,9 +73,9 @@ for m in $models; do
     status=$?
     cmp -s "$tmp/$m.txt" "$tmp/$m/report.txt" || say "$m: one process and Slurm differ: $(diff "$tmp/$m.txt" "$tmp/$m/report.txt" 2>&1 | head -c 500) $(tail -n 3 "$tmp/$m/merge.log" 2>&1)"
     for s in "$tmp/$m.db" "$tmp/$m/merged.db"; do
-        python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("UPDATE run SET started = 0, finished = 0"); c.commit()' "$s"
-        ASSAY_STORE=$s "$ASSAY" report 1 --html -o "$s.html" >/dev/null
         "$ASSAY" store check --store "$s" >"$tmp/check" || say "$s: $(cat "$tmp/check")"
+        python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("DROP TRIGGER run_sealed"); c.execute("UPDATE run SET started = 0, finished = 0"); c.commit()' "$s"
+        ASSAY_STORE=$s "$ASSAY" report 1 --html -o "$s.html" >/dev/null
     done
     cmp -s "$tmp/$m.db.html" "$tmp/$m/merged.db.html" || say "$m: the two HTML reports differ"
     starts=$(cat "$tmp/$m"/shard-*.log | grep -c '^shard .* start ')
