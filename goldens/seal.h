@@ -36,8 +36,6 @@ int run_seal(struct store *s, int64_t run, struct err *e);
 int battery_seal(struct store *s, const char *sha256, struct err *e);
 /* Every battery that the ledger does not know. */
 int battery_seal_new(struct store *s, struct err *e);
-/* E_STORE when a finished run is not what was sealed. */
-int run_verify(struct store *s, int64_t run, struct err *e);
 /* Adds to `bad` every finished run and battery that is not what was sealed. */
 int seal_check_all(struct store *s, json_t *bad, struct err *e);
 
@@ -46,5 +44,7 @@ int record_insert(struct store *s, const char *kind, const char *name, const voi
                   const json_t *more, char sha256[SHA256_HEX_SIZE], struct err *e);
 /* Adds to `bad` every record whose bytes are not what its hash says, that the ledger does not know, or that is gone. */
 int record_check_all(struct store *s, json_t *bad, struct err *e);
+/* Every anchor in force: sound, not stale, mirrored (store_mirror.c). */
+int anchor_check_all(struct store *s, json_t *bad, struct err *e);
 
 #endif

@@ -116,7 +116,7 @@ static int agree(const char *what, const char *now, const char *sealed, char *te
     return *sealed && !strcmp(now, sealed);
 }
 
-int run_verify(struct store *s, int64_t run, struct err *e)
+int store_run_verify(struct store *s, int64_t run, struct err *e)
 {
     char now[SHA256_HEX_SIZE], what[64], text[400];
     if (run_hash(s, run, now, e))

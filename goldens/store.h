@@ -107,6 +107,8 @@ struct run_filter {
 int store_run_list(struct store *s, const struct run_filter *f, json_t **list, struct err *e);
 /* run 0: the newest. {run, key..., verdict, summary, positions:[verdict rows]}; E_MISSING. */
 int store_run_get(struct store *s, int64_t run, json_t **object, struct err *e);
+/* E_STORE when a finished run is no longer what the ledger sealed. */
+int store_run_verify(struct store *s, int64_t run, struct err *e);
 
 /* Where the answers of a shard go in the store that they are merged into. */
 enum merge_into {

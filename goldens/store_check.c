@@ -101,6 +101,8 @@ int store_check(struct store *s, json_t **report, struct err *e)
     if (!rc)
         rc = record_check_all(s, bad, e);
     if (!rc)
+        rc = anchor_check_all(s, bad, e);
+    if (!rc)
         rc = store_stream_verify_all(s, bad, &streams, e);
     if (!rc)
         rc = collect(s,

@@ -140,7 +140,7 @@ static int copy_run(struct merge *m, sqlite3_stmt *q, struct err *e)
     int there = is_there(m, q, e), rc;
     if (there)
         return there < 0 ? e->code : OK;
-    if ((rc = run_verify(m->from, from, e))) /* sealed anew here, an edited run would look sound */
+    if ((rc = store_run_verify(m->from, from, e))) /* sealed anew here, an edited run would look sound */
         return rc;
     rc = db_run(m->to,
                 db_query(m->to, e,

@@ -1,5 +1,5 @@
 /* store - is the store still what was put into it, and how large is it */
-#include "goldens/store.h"
+#include "goldens/ratify.h"
 #include "tools/command.h"
 
 #include <stdio.h>
@@ -140,6 +140,20 @@ static int merge(const struct tool *t, int n, char **words, struct err *e)
     return status;
 }
 
+static int mirror(const struct tool *t, int n, char **words, struct err *e)
+{
+    struct store *s = NULL;
+    int files = 0;
+    if (n > 2)
+        FAIL(e, E_USAGE, "mirror takes one folder at most");
+    else if (access(t->store_path, F_OK))
+        FAIL(e, E_MISSING, "no store at %s", t->store_path);
+    else if (!store_open(t->store_path, &s, e) && !store_mirror(s, n > 1 ? words[1] : NULL, &files, e))
+        printf(t->json ? "{\"anchors\":%d}\n" : "%d anchors in force are mirrored\n", files);
+    store_close(s);
+    return err_exit_status(e->code);
+}
+
 static const struct action *find_action(const char *name)
 {
     for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
@@ -174,8 +188,10 @@ static int run(struct tool *t, int argc, char **argv)
         status = look(t, action, &e);
     else if (n && !strcmp(words[0], "merge"))
         status = merge(t, n, words, &e);
+    else if (n && !strcmp(words[0], "mirror"))
+        status = mirror(t, n, words, &e);
     else
-        FAIL(&e, E_USAGE, "check, stats or merge is expected");
+        FAIL(&e, E_USAGE, "check, stats, mirror or merge is expected");
     if (e.code)
         status = tool_fail(t, "store", &e);
 out:
@@ -187,11 +203,14 @@ COMMAND(store) = {
     .name = "store",
     .summary = "check, measure or merge stores",
     .usage = "usage: assay store check|stats\n"
+             "       assay store mirror [DIR]\n"
              "       assay store merge OUT IN...\n"
-             "\ncheck  SQLite's own check, foreign keys, the seal of every golden, the ledger's chain, every stored "
-             "answer;\n"
-             "       names each bad row; exit status 3 when there is one, 4 when there is no store\n"
+             "\ncheck  SQLite's own check, foreign keys, every seal (goldens, runs, batteries, records), the ledger's "
+             "chain and\n"
+             "       its end, every stored answer, anchors that are stale, mirrors; names each bad row; exit status 3 "
+             "when there is one, 4 when there is no store\n"
              "stats  rows and bytes of every table\n"
+             "mirror writes the text of every anchor in force beside the store, or into DIR for a pull request\n"
              "merge  brings goldens, batteries and runs of the stores IN into OUT and joins shards of one run, all or\n"
              "       nothing: answers that contradict each other, and shards of another model, battery, golden or\n"
              "       commit, are named and refused (exit status 3); 4 when prompts are still without an answer\n"
