@@ -48,6 +48,13 @@ void hw_init(struct hw_tables *h, const int8_t *ex2, const int8_t *rcp, const in
         value += step;
         h->near_one[i] = (float)value * 0x1p-36f;
     }
+    value = 0;
+    for (int i = 0; i < HW_LG2_BELOW; i++) {
+        int16_t down;
+        memcpy(&down, lg2 + HW_LG2_BYTES - 2 * (HW_LG2_BELOW - i), 2);
+        value -= down;
+        h->below_one[i] = (float)value * 0x1p-36f;
+    }
 }
 
 static float moved(float x, int ulps)
@@ -123,6 +130,8 @@ float hw_lg2(const struct hw_tables *h, float x)
     uint32_t u = f32_bits(x), i = u & 0x7fffff;
     int exponent = (int)(u >> 23) - 127;
     float fraction;
+    if (0x3f7fffff - u < HW_LG2_BELOW)
+        return h->below_one[0x3f7fffff - u];
     if (i < HW_LG2_VALUES)
         fraction = h->near_one[i];
     else

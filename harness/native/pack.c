@@ -180,7 +180,7 @@ int native_open(const struct model *m, const char *data_dir, const char *gpu, co
     if (profile_read(path, &n->gpu, e) || read_table(n, data_dir, "ex2.i8.zst", HW_EX2_ENTRIES, &ex2, e) ||
         read_table(n, data_dir, "rcp.i8.zst", HW_RCP_ENTRIES, &rcp, e) ||
         read_table(n, data_dir, "rsq.i8.zst", HW_RSQ_ENTRIES, &rsq, e) ||
-        read_table(n, data_dir, "lg2.i32i8.zst", HW_LG2_BYTES, &lg2, e) || read_rope(n, data_dir, e))
+        read_table(n, data_dir, "lg2.i32i8i16.zst", HW_LG2_BYTES, &lg2, e) || read_rope(n, data_dir, e))
         goto out;
     hw_init(&n->hw, ex2, rcp, rsq, lg2);
     n->silu = own(n, malloc(65536 * sizeof *n->silu));

@@ -217,9 +217,7 @@ static struct attention_plan plan_attention(const struct native_session *s, cons
         keys[i] = s->length[seg[i].sequence] + seg[i].rows;
         longest = keys[i] > longest ? keys[i] : longest;
     }
-    /* vLLM runs dense models by its newer runner, which tells the scheduler max_model_len; MoE models by the older */
-    return attention_plan(s->n->gpu.sms, c->kv_heads, c->heads / c->kv_heads, rows, keys, segments,
-                          c->experts ? longest : c->max_positions);
+    return attention_plan(s->n->gpu.sms, c->kv_heads, c->heads / c->kv_heads, rows, keys, segments, longest);
 }
 
 static int attention(struct native_session *s, int layer, const struct segment *seg, int segments, struct err *e)

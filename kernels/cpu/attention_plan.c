@@ -36,7 +36,8 @@ struct attention_plan attention_plan(int sms, int kv_heads, int group, const int
     p.block = tile == 64 ? 192 : 128;
     for (int i = 0; i < n; i++)
         p.work += ceil_div(rows[i] * group, tile) * ceil_div(keys[i], p.block);
-    p.bound = split_bound(n * kv_heads * ceil_div(longest * group, tile), ceil_div(length_bound, p.block), sms);
+    /* as if there were one sequence: the longest */
+    p.bound = split_bound(kv_heads * ceil_div(longest * group, tile), ceil_div(length_bound, p.block), sms);
     return p;
 }
 

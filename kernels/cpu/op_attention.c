@@ -121,17 +121,17 @@ static float product_sum(float x, float y, float z) /* x*y + z, rounded once */
     return fmaf(x, y, z);
 }
 
-/* Softmax of one query over the visible keys of a block: P in gathered (bf16), partial sums, O rescaled. */
+/* Softmax of one query over the visible keys of a block: P in gathered (bf16), partial sums, O rescaled. A partial sum
+ * is rescaled and takes its first key in one rounding. */
 static void soften(const struct attention *a, struct space *s, int i, int visible, int keys, float c)
 {
     const float *score = s->score + i * MAX_BLOCK;
     float most = s->most[i];
     for (int j = 0; j < visible; j++)
         most = score[j] > most ? score[j] : most;
+    float r = 1;
     if (s->most[i] != -INFINITY) {
-        float r = hw_ex2(a->hw, (s->most[i] - most) * c);
-        for (int h = 0; h < 4; h++)
-            s->part[i][h] = s->part[i][h] * r;
+        r = hw_ex2(a->hw, (s->most[i] - most) * c);
         for (int d = 0; d < HEAD_DIM; d++)
             s->out[d / STRIP][i * STRIP + d % STRIP] *= r;
     }
@@ -140,9 +140,12 @@ static void soften(const struct attention *a, struct space *s, int i, int visibl
     uint16_t *p16 = s->gathered + i * MAX_BLOCK;
     for (int j = 0; j < visible; j++) {
         float p = hw_ex2(a->hw, product_sum(score[j], c, shift));
-        s->part[i][j / 2 % 4] = s->part[i][j / 2 % 4] + p;
+        float *l = &s->part[i][j / 2 % 4];
+        *l = j < 8 && j % 2 == 0 ? product_sum(*l, r, p) : *l + p;
         p16[j] = bf16_from_f32(p);
     }
+    for (int j = (visible + 1) / 2 * 2; j < 8; j += 2) /* masked keys add 0 */
+        s->part[i][j / 2] = s->part[i][j / 2] * r;
     memset(p16 + visible, 0, (size_t)(keys - visible) * sizeof *p16);
 }
 
@@ -173,7 +176,7 @@ static void normalise(const struct attention *a, const struct space *s, int quer
         for (int d = 0; d < HEAD_DIM; d++)
             to[i * HEAD_DIM + d] = s->out[d / STRIP][i * STRIP + d % STRIP] * inverse;
         if (lse)
-            lse[i] = none ? -INFINITY : fmaf(hw_lg2(a->hw, l), 0x1.62e43p-1f, s->most[i] * natural);
+            lse[i] = none ? -INFINITY : fmaf(s->most[i], natural, hw_lg2(a->hw, l) * 0x1.62e43p-1f);
     }
 }
 
@@ -182,18 +185,28 @@ static uint16_t *out_of(const struct attention *a, int q)
     return a->out + (size_t)(q / a->group) * (size_t)a->out_stride + (size_t)(q % a->group) * HEAD_DIM;
 }
 
+/* Sixteen lanes take the splits in turn, then add across: lane l and l+8, 4, 2, 1. */
+static float sum_across(const float *x, int n)
+{
+    float lane[16] = {0};
+    for (int k = 0; k < n; k++)
+        lane[k % 16] = lane[k % 16] + x[k];
+    for (int offset = 8; offset; offset /= 2)
+        for (int l = 0; l < offset; l++)
+            lane[l] = lane[l] + lane[l + offset];
+    return lane[0];
+}
+
 /* Weighs the splits of each query by exp(lse - largest) over their sum. */
 static void combine(const struct attention *a, const struct space *s, int first_query, int queries)
 {
     for (int i = 0; i < queries; i++) {
-        float most = -INFINITY, sum = 0, weight[MAX_SPLITS];
+        float most = -INFINITY, weight[MAX_SPLITS];
         for (int k = 0; k < a->splits; k++)
             most = s->lse[k][i] > most ? s->lse[k][i] : most;
-        for (int k = 0; k < a->splits; k++) {
+        for (int k = 0; k < a->splits; k++)
             weight[k] = s->lse[k][i] == -INFINITY ? 0 : hw_ex2(a->hw, (s->lse[k][i] - most) * 0x1.715476p0f);
-            sum = sum + weight[k];
-        }
-        float inverse = hw_rcp(a->hw, sum);
+        float inverse = hw_rcp(a->hw, sum_across(weight, a->splits));
         uint16_t *out = out_of(a, first_query + i);
         for (int d = 0; d < HEAD_DIM; d++) {
             float o = 0;
@@ -224,6 +237,8 @@ static void walk(const struct attention *a, const struct kv_cache *c, struct spa
     for (int b = to_block - 1; b >= from_block; b--) {
         int from = b * a->block, need = last_key + 1 - from;
         int keys = need < a->block ? (need + 15) / 16 * 16 : a->block;
+        if (keys <= 0)
+            continue;
         scores(a, c, s, first_query, queries, from, keys);
         for (int i = 0; i < queries; i++) {
             int visible = a->first + (first_query + i) / a->group + 1 - from;
@@ -237,10 +252,19 @@ static void walk(const struct attention *a, const struct kv_cache *c, struct spa
     }
 }
 
+/* Blocks up to the last key that a query sees; a query past the end counts as the last. */
+static int blocks_of(const struct attention *a, int query)
+{
+    int row = query / a->group;
+    return (a->first + (row < a->rows ? row : a->rows - 1)) / a->block + 1;
+}
+
+/* The GPU's tiles are 64 queries high, or 192 where blocks are short; how a tile's blocks are shared out to the splits
+ * depends on the tile's last query. */
 static void tile(const struct attention *a, const struct kv_cache *c, struct space *s, int first_query, int queries,
                  float scale)
 {
-    int blocks = (a->first + (first_query + queries - 1) / a->group) / a->block + 1;
+    int blocks = blocks_of(a, first_query + queries - 1);
     if (a->splits <= 1) {
         walk(a, c, s, first_query, queries, 0, blocks, scale);
         normalise(a, s, queries, scale, s->partial[0], NULL);
@@ -249,7 +273,8 @@ static void tile(const struct attention *a, const struct kv_cache *c, struct spa
                 out_of(a, first_query + i)[d] = bf16_from_f32(s->partial[0][i * HEAD_DIM + d]);
         return;
     }
-    int each = (blocks + a->splits - 1) / a->splits;
+    int height = a->block == MAX_BLOCK ? TILE : 3 * TILE, last = (first_query / height + 1) * height - 1;
+    int each = (blocks_of(a, last) + a->splits - 1) / a->splits;
     for (int k = 0; k < a->splits; k++) {
         int from = k * each, to = from + each < blocks ? from + each : blocks;
         walk(a, c, s, first_query, queries, from < blocks ? from : blocks, to, scale);
