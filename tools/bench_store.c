@@ -57,7 +57,8 @@ static int run(struct tool *t, int argc, char **argv)
     const struct option_spec spec[] = {{"growth", NULL, &growth},  {"from", "N", &from},     {"to", "N", &to},
                                        {"battery", "N", &battery}, {"prompt", "N", &prompt}, {"top-k", "N", &top_k},
                                        {"shards", "N", &shards},   {"svg", "FILE", &svg},    {0}};
-    char **words = calloc((size_t)argc + 1, sizeof *words), folder[] = "/tmp/assay-growth-XXXXXX";
+    char **words = calloc((size_t)argc + 1, sizeof *words), folder[600];
+    const char *where = getenv("TMPDIR");
     int status = 3, n = words ? tool_options(t, &bench_of_store, argc, argv, spec, words, &status) : -1;
     struct growth_spec s = {.folder = folder, .progress = show, .arg = t};
     int64_t p = 0, k = 0, sh = 0;
@@ -65,6 +66,7 @@ static int run(struct tool *t, int argc, char **argv)
     json_t *report = NULL;
     if (n < 0)
         goto out;
+    snprintf(folder, sizeof folder, "%.500s/assay-growth-XXXXXX", where && *where ? where : "/tmp");
     if (n || !growth)
         FAIL(&e, E_USAGE, "--growth is expected");
     else if (number("from", from, 1, 1e9, &s.from, &e) || number("to", to, 1, 1e9, &s.to, &e) ||
