@@ -120,7 +120,8 @@ enum merge_into {
 /* Brings the goldens, batteries and finished runs of other stores into s, and joins their shards (and unfinished runs)
  * of one (model, battery, golden, arm, commit) to one run, ready to be judged. All in one transaction: on any conflict
  * nothing is changed and report.conflicts names each one with both stores (returns OK).
- * report: {store, stores, goldens, batteries, runs_copied, answers, joined: [{run, model, battery, arm, shards: [..],
+ * report: {store, stores, goldens, batteries, runs_copied, answers, decisions_left (ratifications,
+ * records and the like, which stay where they were signed), joined: [{run, model, battery, arm, shards: [..],
  * prompts, answered, missing: [names]}], conflicts: [..]}. progress may be NULL. */
 int store_merge(struct store *s, const char *const *path, int paths, enum merge_into into,
                 void (*progress)(void *, int done, int total), void *arg, json_t **report, struct err *e);

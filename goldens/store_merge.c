@@ -1,177 +1,11 @@
 /* Several stores become one: in one transaction, and not at all when they disagree. */
-#include "goldens/seal.h"
+#include "goldens/merge.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-struct merge {
-    struct store *to, *from;
-    const char *path; /* of from */
-    enum merge_into into;
-    int64_t goldens, batteries, runs, answers;
-    json_t *conflicts;
-};
-
-static void conflict(struct merge *m, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-static void conflict(struct merge *m, const char *fmt, ...)
-{
-    char text[1400];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    db_complain(m->conflicts, text);
-}
-
-/* --- what travels as it is --- */
-
-/* Columns: sha256, status, model, battery, arm, bytes, text, row_hashes. */
-static int insert_golden(struct merge *m, sqlite3_stmt *q, struct err *e)
-{
-    struct golden_name name = {db_text(q, 2), db_text(q, 3), db_text(q, 4), db_text(q, 1)};
-    char *text, what[1300];
-    struct sealed x;
-    int64_t id;
-    size_t bytes = (size_t)sqlite3_column_int64(q, 5);
-    if (store_golden_verify(m->from, db_text(q, 0), e))
-        return e->code;
-    snprintf(what, sizeof what, "%s: golden %.12s", m->path, db_text(q, 0));
-    int rc = db_unpack(sqlite3_column_blob(q, 6), (size_t)sqlite3_column_bytes(q, 6), bytes, what, &text, e);
-    if (rc)
-        return rc;
-    seal(&x, text, bytes);
-    x.row_hashes = sqlite3_column_blob(q, 7);
-    x.row_bytes = sqlite3_column_bytes(q, 7);
-    rc = golden_insert(m->to, &x, &name, &id, e);
-    m->goldens++;
-    free(text);
-    return rc;
-}
-
-static int merge_goldens(struct merge *m, struct err *e)
-{
-    int row, rc = OK;
-    sqlite3_stmt *q = db_query(m->from, e,
-                               "SELECT sha256, status, model, battery, arm, bytes, text, row_hashes FROM golden"
-                               " ORDER BY id",
-                               "");
-    while (!rc && (row = db_step(m->from, q, e)) == 1) {
-        sqlite3_stmt *have = db_query(m->to, e, "SELECT status FROM golden WHERE sha256 = ?", "t", db_text(q, 0));
-        int known = db_step(m->to, have, e);
-        if (known == 1 && strcmp(db_text(have, 0), db_text(q, 1)))
-            conflict(m, "golden %.12s (%s %s %s) is %s in %s and %s in %s or a store before it", db_text(q, 0),
-                     db_text(q, 2), db_text(q, 3), db_text(q, 4), db_text(q, 1), m->path, db_text(have, 0),
-                     m->to->path);
-        sqlite3_finalize(have);
-        rc = known < 0 ? e->code : known ? OK : insert_golden(m, q, e);
-    }
-    sqlite3_finalize(q);
-    return rc ? rc : e->code;
-}
-
-/* Copies rows of the columns of `select` by `insert`, which has as many places. */
-static int copy_rows(struct merge *m, sqlite3_stmt *from, const char *insert, int64_t *rows, struct err *e)
-{
-    int row, rc = OK;
-    sqlite3_stmt *to = db_query(m->to, e, insert, "");
-    while (to && !rc && (row = db_step(m->from, from, e)) == 1) {
-        for (int i = 0; i < sqlite3_column_count(from); i++)
-            sqlite3_bind_value(to, i + 1, sqlite3_column_value(from, i));
-        rc = db_step(m->to, to, e) < 0 ? e->code : OK;
-        *rows += sqlite3_changes(m->to->db);
-        sqlite3_reset(to);
-    }
-    sqlite3_finalize(to);
-    sqlite3_finalize(from);
-    return rc ? rc : e->code;
-}
-
-static int merge_batteries(struct merge *m, struct err *e)
-{
-    int rc = copy_rows(m,
-                       db_query(m->from, e,
-                                "SELECT sha256, name, tokenizer_sha256, max_new_tokens, stop_at_eos, razor_ulp,"
-                                " razor_cap_nats, note, prompts FROM battery ORDER BY id",
-                                ""),
-                       "INSERT OR IGNORE INTO battery (sha256, name, tokenizer_sha256, max_new_tokens, stop_at_eos,"
-                       " razor_ulp, razor_cap_nats, note, prompts) VALUES (?,?,?,?,?,?,?,?,?)",
-                       &m->batteries, e);
-    return rc ? rc : battery_seal_new(m->to, e);
-}
-
-/* --- finished runs --- */
-
-#define RUN_COLUMNS                                                                                                    \
-    "id, started, finished, model, model_sha256, battery, battery_sha256, golden_sha256, arm, commit_id, verdict,"     \
-    " summary, shard"
-
-/* The summary names its run. */
-static char *renumber(const char *summary, int64_t run)
-{
-    json_t *o = json_loads(summary, 0, NULL);
-    if (o)
-        json_object_set_new(o, "run", json_integer(run));
-    char *text = o ? json_dumps(o, JSON_COMPACT) : strdup(summary);
-    json_decref(o);
-    return text;
-}
-
-static int is_there(struct merge *m, sqlite3_stmt *q, struct err *e)
-{
-    sqlite3_stmt *have = db_query(m->to, e,
-                                  "SELECT 1 FROM run WHERE started = ? AND finished = ? AND model = ? AND"
-                                  " model_sha256 = ? AND battery_sha256 = ? AND golden_sha256 = ? AND arm = ? AND"
-                                  " commit_id = ? AND verdict = ?",
-                                  "ttttttttt", db_text(q, 1), db_text(q, 2), db_text(q, 3), db_text(q, 4),
-                                  db_text(q, 6), db_text(q, 7), db_text(q, 8), db_text(q, 9), db_text(q, 10));
-    int row = db_step(m->to, have, e);
-    sqlite3_finalize(have);
-    return row;
-}
-
-static int copy_run(struct merge *m, sqlite3_stmt *q, struct err *e)
-{
-    char select[400];
-    int64_t from = sqlite3_column_int64(q, 0);
-    int there = is_there(m, q, e), rc;
-    if (there)
-        return there < 0 ? e->code : OK;
-    if ((rc = store_run_verify(m->from, from, e))) /* sealed anew here, an edited run would look sound */
-        return rc;
-    rc = db_run(m->to,
-                db_query(m->to, e,
-                         "INSERT INTO run (started, finished, model, model_sha256, battery, battery_sha256,"
-                         " golden_sha256, arm, commit_id, verdict) VALUES (?,?,?,?,?,?,?,?,?,?)",
-                         "tttttttttt", db_text(q, 1), db_text(q, 2), db_text(q, 3), db_text(q, 4), db_text(q, 5),
-                         db_text(q, 6), db_text(q, 7), db_text(q, 8), db_text(q, 9), db_text(q, 10)),
-                e);
-    int64_t run = sqlite3_last_insert_rowid(m->to->db);
-    char *summary = rc ? NULL : renumber(db_text(q, 11), run);
-    if (!rc)
-        rc = db_run(m->to, db_query(m->to, e, "UPDATE run SET summary = ? WHERE id = ?", "ti", summary, run), e);
-    free(summary);
-    snprintf(select, sizeof select, "SELECT %lld, prompt, phase, sha256, bytes, record FROM stream WHERE run = ?",
-             (long long)run);
-    if (!rc)
-        rc = copy_rows(m, db_query(m->from, e, select, "i", from), "INSERT INTO stream VALUES (?,?,?,?,?,?)",
-                       &m->answers, e);
-    snprintf(select, sizeof select,
-             "SELECT %lld, prompt, position, forced, root, verdict, golden_id, arm_id, gap_nats, gap_ulp,"
-             " gap_bound_nats, ulp, razor_nats, jitter_nats, self_gap_nats, ties FROM position WHERE run = ?",
-             (long long)run);
-    int64_t positions = 0;
-    if (!rc)
-        rc = copy_rows(m, db_query(m->from, e, select, "i", from),
-                       "INSERT INTO position VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", &positions, e);
-    if (!rc)
-        rc = run_seal(m->to, run, e);
-    m->runs++;
-    return rc;
-}
 
 /* --- shards --- */
 
@@ -213,8 +47,8 @@ static int compare_keys(struct merge *m, const struct run_key *k, sqlite3_stmt *
     for (size_t i = 0; i < sizeof part / sizeof *part; i++) {
         if (!strcmp(part[i].ours, part[i].theirs))
             continue;
-        conflict(m, "%s: %s %s %s was run with %s %.22s, %s with %.22s", m->path, k->model, k->battery, k->arm,
-                 part[i].what, part[i].ours, db_text(seen, 0), part[i].theirs);
+        merge_conflict(m, "%s: %s %s %s was run with %s %.22s, %s with %.22s", m->path, k->model, k->battery, k->arm,
+                       part[i].what, part[i].ours, db_text(seen, 0), part[i].theirs);
         equal = 0;
     }
     return equal;
@@ -270,8 +104,8 @@ static void name_difference(struct merge *m, sqlite3_stmt *q, sqlite3_stmt *have
         snprintf(how, sizeof how, "at token %d: %d there, %d here", i, b->ids[i], a->ids[i]);
     else if (a->n != b->n || a->finish != b->finish)
         snprintf(how, sizeof how, "in length: %d tokens there, %d here", b->n, a->n);
-    conflict(m, "%s: prompt %s, %s: contradicts %s %s", m->path, db_text(q, 0), phase_name(sqlite3_column_int(q, 1)),
-             other, how);
+    merge_conflict(m, "%s: prompt %s, %s: contradicts %s %s", m->path, db_text(q, 0),
+                   phase_name(sqlite3_column_int(q, 1)), other, how);
 }
 
 /* Columns of q: prompt, phase, sha256, bytes, record; of have: sha256, bytes, record, path. Counters may differ. */
@@ -322,7 +156,7 @@ static int join_answer(struct merge *m, int64_t run, int judged, sqlite3_stmt *q
     else if (row)
         rc = compare_answers(m, q, have, &st, e);
     else if (judged)
-        conflict(m, "%s: run %lld of %s was judged without it", what, (long long)run, m->to->path);
+        merge_conflict(m, "%s: run %lld of %s was judged without it", what, (long long)run, m->to->path);
     else
         rc = insert_answer(m, run, q, e);
 out:
@@ -363,9 +197,9 @@ static int join_run(struct merge *m, sqlite3_stmt *q, struct err *e)
 static int merge_runs(struct merge *m, struct err *e)
 {
     int row, rc = OK;
-    sqlite3_stmt *q = db_query(m->from, e, "SELECT " RUN_COLUMNS " FROM run ORDER BY id", "");
+    sqlite3_stmt *q = db_query(m->from, e, "SELECT " MERGE_RUN_COLUMNS " FROM run ORDER BY id", "");
     while (!rc && (row = db_step(m->from, q, e)) == 1)
-        rc = sqlite3_column_type(q, 2) == SQLITE_NULL ? join_run(m, q, e) : copy_run(m, q, e);
+        rc = sqlite3_column_type(q, 2) == SQLITE_NULL ? join_run(m, q, e) : merge_copy_run(m, q, e);
     sqlite3_finalize(q);
     return rc ? rc : e->code;
 }
@@ -385,7 +219,8 @@ static int merge_one(struct merge *m, struct err *e)
     if (access(m->path, F_OK))
         return FAIL(e, E_MISSING, "no store at %s", m->path);
     int rc = store_open(m->path, &m->from, e);
-    if (rc || (rc = merge_goldens(m, e)) || (rc = merge_batteries(m, e)) || (rc = merge_runs(m, e)))
+    if (rc || (rc = merge_goldens(m, e)) || (rc = merge_batteries(m, e)) || (rc = merge_runs(m, e)) ||
+        (rc = merge_count_decisions(m, e)))
         goto out;
 out:
     store_close(m->from);
@@ -465,10 +300,10 @@ int store_merge(struct store *s, const char *const *path, int paths, enum merge_
         rc = db_end(s, rc, &own);
     sqlite3_exec(s->db, forget, NULL, NULL, NULL);
     if (!rc)
-        *report =
-            json_pack("{s:s,s:i,s:I,s:I,s:I,s:I,s:O,s:O}", "store", s->path, "stores", paths, "goldens",
-                      (json_int_t)m.goldens, "batteries", (json_int_t)m.batteries, "runs_copied", (json_int_t)m.runs,
-                      "answers", (json_int_t)m.answers, "joined", joined, "conflicts", m.conflicts);
+        *report = json_pack("{s:s,s:i,s:I,s:I,s:I,s:I,s:I,s:O,s:O}", "store", s->path, "stores", paths, "goldens",
+                            (json_int_t)m.goldens, "batteries", (json_int_t)m.batteries, "runs_copied",
+                            (json_int_t)m.runs, "answers", (json_int_t)m.answers, "decisions_left",
+                            (json_int_t)m.decisions, "joined", joined, "conflicts", m.conflicts);
 out:
     json_decref(joined);
     json_decref(m.conflicts);

@@ -119,6 +119,9 @@ static int print_merge(const struct tool *t, const json_t *r)
                (long long)json_integer_value(json_object_get(r, "batteries")),
                (long long)json_integer_value(json_object_get(r, "runs_copied")),
                (long long)json_integer_value(json_object_get(r, "answers")));
+        if (json_integer_value(json_object_get(r, "decisions_left")))
+            printf("note      %lld ratifications, records and other signed rows stay in their own stores\n",
+                   (long long)json_integer_value(json_object_get(r, "decisions_left")));
         if (json_array_size(json_object_get(r, "joined")))
             puts("judge     the command of the shards without --shard, with --store set to this store");
     }

@@ -305,6 +305,38 @@ START_TEST(finished_runs_and_goldens_travel_once)
 }
 END_TEST
 
+START_TEST(a_golden_keeps_what_it_has_become)
+{
+    char status[16];
+    struct err e = {0};
+    json_t *list, *r;
+    store_sound("1.db");
+    struct store *s = store_opened("1.db");
+    ck_assert_int_eq(store_ledger_list(s, "import", &list, &e), OK);
+    json_t *first = json_object_get(json_array_get(list, 0), "what");
+    json_t *what = json_pack("{s:O,s:s}", "golden", json_object_get(first, "golden"), "status", "superseded");
+    ck_assert_int_eq(store_ledger_add(s, "unratify", what, &e), OK);
+    store_close(s);
+    in[ins++] = strdup(scratch("1.db"));
+    r = merged("out.db", MERGE_ANY);
+    ck_assert_int_eq(json_integer_value(json_object_get(r, "decisions_left")), 1);
+    json_decref(r);
+    s = store_opened("out.db");
+    ck_assert_int_eq(store_golden_status(s, 1, status, &e), OK);
+    ck_assert_str_eq(status, "superseded");
+    store_close(s);
+    store_sound("2.db"); /* where it is active still */
+    in[ins++] = strdup(scratch("2.db"));
+    r = merged("out.db", MERGE_ANY);
+    ck_assert_int_eq(size_of(r, "conflicts"), 1);
+    const char *text = json_string_value(json_array_get(json_object_get(r, "conflicts"), 0));
+    ck_assert_msg(strstr(text, "is active in") && strstr(text, "superseded in"), "%s", text);
+    json_decref(r);
+    json_decref(list);
+    json_decref(what);
+}
+END_TEST
+
 START_TEST(a_store_is_merged_neither_into_itself_nor_out_of_nothing)
 {
     json_t *r;
@@ -337,6 +369,7 @@ int main(void)
     tcase_add_test(t, a_damaged_shard_is_an_error_that_names_it);
     tcase_add_test(t, a_judged_run_is_not_joined_but_held_against);
     tcase_add_test(t, finished_runs_and_goldens_travel_once);
+    tcase_add_test(t, a_golden_keeps_what_it_has_become);
     tcase_add_test(t, a_store_is_merged_neither_into_itself_nor_out_of_nothing);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
