@@ -47,7 +47,17 @@ $(BUILD)/kernels/cpu/%_avx2.o: ISA := -mavx2 -mfma -mf16c -mbmi2
 $(BUILD)/kernels/cpu/%_avx512.o: ISA := -mavx512f -mavx512bw -mavx512vl -mavx512dq -mavx2 -mfma -mf16c -mbmi2
 $(BUILD)/kernels/cpu/%.o: CFLAGS := $(if $(SAN),-O1,-O3) -g
 
-.PHONY: all run check lint bench check-vectors check-kill check-real check-slurm install clean help deps
+# The CUDA part: a shared object beside the program, found at run time; nothing else of the build knows nvcc.
+CUDA_ARCHS ?= 80 90 120
+NVCCFLAGS  ?= -O3
+CUDA_FLAGS  = -std=c++17 -fmad=false -I. -Xcompiler -fPIC$(comma)-Wall$(comma)-fvisibility=hidden $(NVCCFLAGS)
+CUDA_CODE   = $(foreach a,$(CUDA_ARCHS),-gencode=arch=compute_$(a)$(comma)code=sm_$(a)) \
+              -gencode=arch=compute_$(call cuda_last,$(CUDA_ARCHS))$(comma)code=compute_$(call cuda_last,$(CUDA_ARCHS))
+cuda_last   = $(lastword $(shell printf '%s\n' $(1) | sort -n))
+CUDA_OBJECTS := $(patsubst %.cu,$(BUILD)/%.o,$(sort $(wildcard kernels/cuda/*.cu)))
+CUDA_C      := $(patsubst %,$(BUILD)/pic/%.o,harness/base/err kernels/plan_slices)
+
+.PHONY: all run check lint bench cuda gpu-gate check-vectors check-kill check-real check-slurm install clean help deps
 all: $(BUILD)/assay
 
 $(BUILD)/assay: $(BUILD)/$(MAIN:.c=.o) $(BUILD)/libassay.a
@@ -94,6 +104,26 @@ $(PAGE): $(BUILD)/gen/%.c: reports/page/%
 $(CHECK_BINARIES): $(BUILD)/%: $(BUILD)/%.o $(CHECK_HELP) $(BUILD)/libassay.a
 	$(Q)$(CC) $(LDFLAGS) -o $@ $< $(CHECK_HELP) $(BUILD)/libassay.a $(LIBS) $$(pkg-config --libs check)
 
+ifeq ($(NVCC),)
+cuda:
+	@echo 'make cuda: nvcc is not here. Install the CUDA toolkit (13.0 or later), or name it: make cuda NVCC=/usr/local/cuda/bin/nvcc' >&2; exit 4
+else
+cuda: all $(BUILD)/libassay-cuda.so
+endif
+
+$(BUILD)/libassay-cuda.so: $(CUDA_OBJECTS) $(CUDA_C)
+	@echo "  LINK    $@"
+	$(Q)$(NVCC) -shared -cudart static -Xlinker -z,defs -o $@ $^
+
+$(BUILD)/kernels/cuda/%.o: kernels/cuda/%.cu
+	@mkdir -p $(@D)
+	@echo "  NVCC    $<"
+	$(Q)$(NVCC) $(CUDA_FLAGS) $(CUDA_CODE) -MD -MP -MF $(@:.o=.d) -c -o $@ $<
+
+$(BUILD)/pic/%.o: %.c
+	@mkdir -p $(@D)
+	$(Q)$(CC) $(ALL_CFLAGS) -fPIC -fvisibility=hidden -MMD -MP -c -o $@ $<
+
 deps:
 	@tools/install-deps.sh
 
@@ -125,8 +155,12 @@ bench: all
 check-vectors: all
 	@tools/check-vectors.sh $(BUILD)/assay
 
+gpu-gate: cuda
+	@tools/gpu-gate.sh
+
 install: all
 	install -D $(BUILD)/assay $(DESTDIR)$(PREFIX)/bin/assay
+	test ! -f $(BUILD)/libassay-cuda.so || install -D $(BUILD)/libassay-cuda.so $(DESTDIR)$(PREFIX)/lib/assay/libassay-cuda.so
 	mkdir -p $(DESTDIR)$(PREFIX)/share/assay && cp -r batteries goldens $(DESTDIR)$(PREFIX)/share/assay/
 	find $(DESTDIR)$(PREFIX)/share/assay -name '*.[ch]' -delete -o -name test -prune -exec rm -r {} +
 
@@ -142,6 +176,7 @@ help:
 	@echo 'check-slurm    strict on every shipped model under a Slurm started here, against one process'
 	@echo 'lint           include rules, size limits, banned words, formatting'
 	@echo 'bench          assay bench kernels --cpu'
+	@echo 'cuda           the GPU part, build/libassay-cuda.so (needs nvcc, no GPU; CUDA_ARCHS="80 90 120")'
 	@echo 'install        PREFIX=/usr/local, DESTDIR='
 
 -include $(shell find $(BUILD) -name '*.d' 2>/dev/null)

@@ -279,28 +279,6 @@ int plan_make(const struct gemm_shape *s, const struct gpu_profile *gpu, struct 
     return make_grouped(&p->shape, gpu, p, e);
 }
 
-int plan_slices(const struct gemm_launch *l, int tile, struct gemm_slice *out, int max)
-{
-    int whole = l->dp * l->grid;
-    if (tile < whole) {
-        if (max > 0)
-            out[0] = (struct gemm_slice){tile % l->grid, 0, l->T};
-        return 1;
-    }
-    int64_t lo = (int64_t)(tile - whole) * l->T, hi = lo + l->T;
-    int top = (int)(lo / l->iters), bottom = (int)((hi - 1) / l->iters);
-    for (int cta = bottom, i = 0; cta >= top && i < max; cta--, i++) {
-        int64_t from = (int64_t)cta * l->iters, to = from + l->iters;
-        out[i] = (struct gemm_slice){cta, (int)((from > lo ? from : lo) - lo), (int)((to < hi ? to : hi) - lo)};
-    }
-    return bottom - top + 1;
-}
-
-int plan_is_atomic(const struct gemm_plan *p, const struct gemm_launch *l)
-{
-    return p->shape.reduce == REDUCE_ATOMIC && (int64_t)ceil_div(l->rows, 64) * p->shape.n <= 2048;
-}
-
 int plan_block_rows(int tokens, int topk, int experts)
 {
     static const int heights[] = {8, 16, 32, 48};

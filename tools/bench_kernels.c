@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-extern const struct command bench_of_kernels;
+extern const struct command bench_of_kernels, bench_of_cuda;
 
 static void show(void *arg, const char *what, int done, int total)
 {
@@ -52,6 +52,9 @@ static int all_equal(const json_t *r)
 
 static int run(struct tool *t, int argc, char **argv)
 {
+    for (int i = 1; i < argc; i++)
+        if (!strcmp(argv[i], "--cuda"))
+            return bench_of_cuda.run(t, argc, argv);
     const char *cpu = NULL, *n = "16384", *k = "4096", *runs = "5", *threads = "1";
     const struct option_spec spec[] = {
         {"cpu", NULL, &cpu}, {"n", "N", &n}, {"k", "K", &k}, {"runs", "R", &runs}, {"threads", "T", &threads}, {0}};
@@ -84,6 +87,7 @@ BENCH(kernels) = {
     .name = "bench kernels",
     .summary = "GEMMs of this CPU against a plain multiply-add and OpenBLAS",
     .usage = "usage: assay bench kernels [--cpu] [--n 16384] [--k 4096] [--runs 5] [--threads 1]\n"
+             "       assay bench kernels --cuda       see assay bench cuda --help\n"
              "\nThe executor from packed 4-bit weights larger than the L3 cache, by every instruction set of this CPU, "
              "against a\n"
              "plain fp32 multiply-add GEMM and OpenBLAS sgemm (found at run time). Outputs are poisoned before each "

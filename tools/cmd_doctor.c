@@ -1,5 +1,6 @@
 /* doctor - what this machine can do, what is missing and how to get it */
 #include "goldens/store.h"
+#include "kernels/cuda/cuda.h"
 #include "kernels/panel.h"
 #include "tools/command.h"
 
@@ -56,6 +57,22 @@ static void check_gpu(json_t *list)
     else
         add(list, "GPU", "absent", "no NVIDIA GPU: everything here runs on the CPU, which foretells an H200's bytes",
             "run on a machine with one");
+}
+
+static void check_cuda(json_t *list)
+{
+    const struct cuda_part *part;
+    struct cuda_device d;
+    struct err e = {0};
+    char text[300];
+    if (tool_cuda(&part, &d, &e)) {
+        add(list, "CUDA kernels", "absent", e.text, "make cuda (needs nvcc), and a machine with a GPU");
+        return;
+    }
+    snprintf(text, sizeof text, "%s: sm_%d, %d SMs, %d MiB L2, %zu GiB; CUDA %d.%d, driver for %d.%d", d.name, d.sm,
+             d.sms, d.l2_bytes >> 20, d.memory >> 30, d.runtime / 1000, d.runtime % 1000 / 10, d.driver / 1000,
+             d.driver % 1000 / 10);
+    add(list, "CUDA kernels", "ok", text, "");
 }
 
 static void check_program(json_t *list, const char *name, const char *command, const char *remedy)
@@ -162,6 +179,7 @@ static int run(struct tool *t, int argc, char **argv)
     json_t *list = json_array();
     check_cpu(list);
     check_gpu(list);
+    check_cuda(list);
     check_program(list, "C compiler", "cc --version 2>/dev/null", "apt-get install gcc");
     check_program(list, "nvcc", "nvcc --version 2>/dev/null | tail -n 1",
                   "optional: the CUDA toolkit; nothing here needs it");

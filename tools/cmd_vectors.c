@@ -1,5 +1,5 @@
-/* vectors - runs recorded cases of the real kernels on this machine's CPU and compares every output byte */
-#include "kernels/vectors/run.h"
+/* vectors - runs recorded cases of the real kernels on this machine's CPU or GPU and compares every output byte */
+#include "kernels/vectors/gpu.h"
 #include "tools/command.h"
 
 #include "harness/base/mapped.h"
@@ -10,16 +10,19 @@
 #include <zstd.h>
 
 static const char usage[] =
-    "usage: assay vectors CASES.jsonl [--raw FILE[.zst]] [--build sm90|ptx80] [--limit-macs N] [--scalar] [--json]\n"
+    "usage: assay vectors CASES.jsonl [--raw FILE[.zst]] [--build sm90|ptx80] [--limit-macs N] [--scalar]\n"
+    "                     [--engine cpu|cuda] [--way fast|strips|tiles|baseline] [--json]\n"
     "\n"
     "Makes the inputs of each case again, plans, runs, and compares the SHA-256 of all outputs with the recorded one.\n"
     "  --raw FILE       recorded output bytes: a mismatch shows its first differing element\n"
     "  --build B        which recorded build; the GPU profile follows: ptx80 = h200 (default), sm90 = h200-native\n"
     "  --limit-macs N   leave out cases of more than N multiply-adds (counted as left out)\n"
+    "  --engine E       cpu (default), or cuda: the kernels of this project on the first GPU\n"
+    "  --way W          how the GPU arranges the plan's sums; the bytes are the same (default fast)\n"
     "  --scalar         the slow reference executor instead of the fast one (atomic adds always take it)\n"
     "\n"
     "A case that cannot be run or has no single recorded result is NO_EVIDENCE, never a pass.\n"
-    "Exit status: 0 all equal, 1 a mismatch, 4 nothing could be compared.\n";
+    "Exit status: 0 all equal, 1 a mismatch, 4 nothing could be compared or no GPU.\n";
 
 struct totals {
     long cases, compared, mismatches, absent, left_out, other_build, by_scalar;
@@ -36,6 +39,8 @@ struct vectors {
     size_t raw_bytes;
     long long limit;
     int scalar;
+    struct vector_gpu gpu_case; /* part NULL: the CPU runs */
+    struct vector_gpu_way way;
     struct totals sum;
 };
 
@@ -112,7 +117,7 @@ static int compare_one(struct vectors *v, const struct vector_case *c, struct er
     if (!out)
         return FAIL(e, E_NOMEM, "%s: outputs: out of memory", c->id);
     if (run_one(v, c, out, n, &local)) {
-        int wrong = local.code == E_INTERNAL;
+        int wrong = local.code == E_INTERNAL || local.code == E_ENGINE;
         *(wrong ? &v->sum.mismatches : &v->sum.absent) += 1;
         report(v, wrong ? "FAIL" : "NO_EVIDENCE", c->id, local.text);
     } else {
@@ -178,14 +183,15 @@ static int finish(struct vectors *v)
     if (v->tool->json)
         printf(
             "{\"verdict\":\"%s\",\"profile\":\"%s\",\"build\":\"%s\",\"cases\":%ld,\"compared\":%ld,\"outputs\":%lld,"
-            "\"mismatches\":%ld,\"no_evidence\":%ld,\"left_out\":%ld,\"other_build\":%ld,\"by_scalar\":%ld}\n",
-            verdict, v->gpu.name, vector_build_name(v->build), s->cases, s->compared, s->outputs, s->mismatches,
-            s->absent, s->left_out, s->other_build, s->by_scalar);
+            "\"engine\":\"%s\",\"mismatches\":%ld,\"no_evidence\":%ld,\"left_out\":%ld,\"other_build\":%ld,\"by_"
+            "scalar\":%ld}\n",
+            verdict, v->gpu.name, vector_build_name(v->build), s->cases, s->compared, s->outputs,
+            v->gpu_case.part ? "cuda" : "cpu", s->mismatches, s->absent, s->left_out, s->other_build, s->by_scalar);
     else
         printf("%s: %ld cases, %ld compared, %lld outputs, %ld mismatches; NO_EVIDENCE %ld, over the limit %ld, "
-               "other build only %ld; by the scalar executor %ld (profile %s, build %s)\n",
+               "other build only %ld; by the scalar executor %ld (profile %s, build %s%s)\n",
                verdict, s->cases, s->compared, s->outputs, s->mismatches, s->absent, s->left_out, s->other_build,
-               s->by_scalar, v->gpu.name, vector_build_name(v->build));
+               s->by_scalar, v->gpu.name, vector_build_name(v->build), v->gpu_case.part ? ", on the GPU" : "");
     return status;
 }
 
@@ -204,6 +210,23 @@ static int options(struct vectors *v, const char *build, const char *limit, stru
     return profile_read(path, &v->gpu, e);
 }
 
+static int choose_engine(struct vectors *v, const char *engine, const char *way, struct err *e)
+{
+    static const char *const ways[] = {"fast", "strips", "tiles", "baseline"};
+    struct cuda_device d;
+    int cuda = engine && !strcmp(engine, "cuda"), i = 0;
+    if (engine && !cuda && strcmp(engine, "cpu"))
+        return FAIL(e, E_USAGE, "--engine %s: cpu or cuda is expected", engine);
+    while (way && i < 4 && strcmp(way, ways[i]))
+        i++;
+    if (i == 4)
+        return FAIL(e, E_USAGE, "--way %s: fast, strips, tiles or baseline is expected", way);
+    v->way.way = (enum cuda_way)i;
+    if (cuda && v->scalar)
+        return FAIL(e, E_USAGE, "--scalar belongs to --engine cpu");
+    return cuda ? tool_cuda(&v->gpu_case.part, &d, e) : OK;
+}
+
 static int run(struct tool *t, int argc, char **argv);
 
 COMMAND(vectors) = {.name = "vectors",
@@ -214,9 +237,14 @@ COMMAND(vectors) = {.name = "vectors",
 
 static int run(struct tool *t, int argc, char **argv)
 {
-    const char *raw = NULL, *build = NULL, *limit = NULL, *scalar = NULL;
-    const struct option_spec spec[] = {
-        {"raw", "FILE", &raw}, {"build", "B", &build}, {"limit-macs", "N", &limit}, {"scalar", NULL, &scalar}, {0}};
+    const char *raw = NULL, *build = NULL, *limit = NULL, *scalar = NULL, *engine = NULL, *way = NULL;
+    const struct option_spec spec[] = {{"raw", "FILE", &raw},
+                                       {"build", "B", &build},
+                                       {"limit-macs", "N", &limit},
+                                       {"scalar", NULL, &scalar},
+                                       {"engine", "E", &engine},
+                                       {"way", "W", &way},
+                                       {0}};
     struct err e = {0};
     int status;
     char **words = calloc((size_t)argc + 1, sizeof *words);
@@ -230,12 +258,13 @@ static int run(struct tool *t, int argc, char **argv)
     v.scalar = scalar != NULL;
     if (n != 1)
         FAIL(&e, E_USAGE, "one file of cases is expected, %d were given", n);
-    if (e.code || options(&v, build, limit, &e) || (raw && read_raw(&v, raw, &e)) ||
-        team_start(team_cpus(), &v.team, &e) || run_file(&v, &e))
+    if (e.code || options(&v, build, limit, &e) || choose_engine(&v, engine, way, &e) ||
+        (raw && read_raw(&v, raw, &e)) || team_start(team_cpus(), &v.team, &e) || run_file(&v, &e))
         status = tool_fail(t, "vectors", &e);
     else
         status = finish(&v);
 out:
+    vector_gpu_free(&v.gpu_case);
     team_stop(v.team);
     profile_free(&v.gpu);
     free(v.raw);

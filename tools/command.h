@@ -4,6 +4,8 @@
 
 #include "harness/base/err.h"
 
+struct cuda_device;
+struct cuda_part;
 struct model;
 struct store;
 
@@ -43,6 +45,9 @@ int tool_model(const struct tool *t, const char *name, struct model **m, struct 
 
 /* Opens the store and brings in the shipped goldens and batteries that it does not hold yet. Caller closes. */
 int tool_store(const struct tool *t, struct store **s, struct err *e);
+
+/* The CUDA part and the first GPU, kernels/cuda/cuda.h. E_MISSING (exit status 4) when there is none. */
+int tool_cuda(const struct cuda_part **part, struct cuda_device *d, struct err *e);
 
 /* Option parsing shared by the verbs; see tools/options.c. */
 struct option_spec {

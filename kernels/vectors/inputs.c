@@ -179,9 +179,9 @@ static int make_routing(const struct vector_case *c, struct vector_inputs *in, s
         return FAIL(e, E_NOMEM, "%s: routes: out of memory", c->id);
     }
     make_routes(c, expert);
+    in->route_expert = expert;
     in->blocks =
         align_routes(expert, routes, s->experts, s->block_rows, in->sorted_routes, capacity, in->block_experts);
-    free(expert);
     if (in->blocks != s->blocks)
         return FAIL(e, E_INPUT, "%s: \"blocks\" is %d, but its routes make %d", c->id, s->blocks, in->blocks);
     for (int r = 0; c->mul && r < routes; r++) {
@@ -191,14 +191,14 @@ static int make_routing(const struct vector_case *c, struct vector_inputs *in, s
     return OK;
 }
 
-int vector_inputs_make(const struct vector_case *c, struct vector_inputs *in, struct err *e)
+static int make(const struct vector_case *c, int without_weights, struct vector_inputs *in, struct err *e)
 {
     const struct gemm_shape *s = &c->shape;
     memset(in, 0, sizeof *in);
     in->weight = calloc((size_t)s->experts, sizeof *in->weight);
     in->a = malloc((size_t)s->m * (size_t)s->k * sizeof *in->a);
     int rc = in->weight && in->a ? OK : FAIL(e, E_NOMEM, "%s: inputs: out of memory", c->id);
-    for (int x = 0; x < s->experts && !rc; x++)
+    for (int x = 0; x < s->experts && !rc && !without_weights; x++)
         rc = make_weight(c, x, &in->weight[x], e);
     if (!rc)
         make_activations(c, in->a);
@@ -209,6 +209,16 @@ int vector_inputs_make(const struct vector_case *c, struct vector_inputs *in, st
     if (rc)
         vector_inputs_free(c, in);
     return rc;
+}
+
+int vector_inputs_make(const struct vector_case *c, struct vector_inputs *in, struct err *e)
+{
+    return make(c, 0, in, e);
+}
+
+int vector_inputs_make_rest(const struct vector_case *c, struct vector_inputs *in, struct err *e)
+{
+    return make(c, 1, in, e);
 }
 
 void vector_inputs_free(const struct vector_case *c, struct vector_inputs *in)
@@ -222,6 +232,7 @@ void vector_inputs_free(const struct vector_case *c, struct vector_inputs *in)
     free(in->bias);
     free(in->sorted_routes);
     free(in->block_experts);
+    free(in->route_expert);
     free(in->route_weight);
     memset(in, 0, sizeof *in);
 }

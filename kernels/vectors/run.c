@@ -26,13 +26,7 @@ static void *aligned(size_t bytes)
     return aligned_alloc(64, (bytes / 64 + 1) * 64);
 }
 
-struct packed {
-    struct packed_weight *w; /* [experts] */
-    void **memory;
-    uint8_t *nibbles; /* codes of one expert, two a byte */
-};
-
-static void packed_free(struct packed *p, int experts)
+void vector_unpack(struct vector_packed *p, int experts)
 {
     for (int i = 0; p->memory && i < experts; i++)
         free(p->memory[i]);
@@ -42,7 +36,7 @@ static void packed_free(struct packed *p, int experts)
 }
 
 static int pack_expert(const struct vector_case *c, const struct vector_inputs *in, int x, float max_scale,
-                       struct packed *p, struct err *e)
+                       struct vector_packed *p, struct err *e)
 {
     const struct gemm_shape *s = &c->shape;
     const struct scalar_weight *w = &in->weight[x];
@@ -79,7 +73,7 @@ static int pack_expert(const struct vector_case *c, const struct vector_inputs *
     return OK;
 }
 
-static int pack_all(const struct vector_case *c, const struct vector_inputs *in, struct packed *p, struct err *e)
+int vector_pack(const struct vector_case *c, const struct vector_inputs *in, struct vector_packed *p, struct err *e)
 {
     const struct gemm_shape *s = &c->shape;
     float max_scale = 0;
@@ -105,9 +99,9 @@ int vector_run(const struct vector_case *c, const struct vector_inputs *in, cons
 int vector_run_mutated(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,
                        const struct mutation *mutation, struct team *team, uint16_t *out, struct err *e)
 {
-    struct packed packed = {0};
+    struct vector_packed packed = {0};
     void *scratch = NULL;
-    int rc = pack_all(c, in, &packed, e);
+    int rc = vector_pack(c, in, &packed, e);
     if (rc)
         goto out;
     struct gemm_problem p = {.plan = plan,
@@ -124,7 +118,7 @@ int vector_run_mutated(const struct vector_case *c, const struct vector_inputs *
     rc = scratch ? gemm_run(&p, scratch, team, e) : FAIL(e, E_NOMEM, "%s: scratch: out of memory", c->id);
 out:
     free(scratch);
-    packed_free(&packed, c->shape.experts);
+    vector_unpack(&packed, c->shape.experts);
     return rc;
 }
 

@@ -5,6 +5,18 @@
 #include "harness/base/team.h"
 #include "kernels/mutant.h"
 #include "kernels/vectors/vectors.h"
+#include "kernels/weight.h"
+
+/* A case's weights as the executors take them. */
+struct vector_packed {
+    struct packed_weight *w; /* [experts]; bias borrowed from the inputs */
+    void **memory;
+    uint8_t *nibbles; /* codes of one expert, two a byte */
+};
+
+/* Packs into a zeroed struct; caller unpacks, after a failure too. */
+int vector_pack(const struct vector_case *c, const struct vector_inputs *in, struct vector_packed *p, struct err *e);
+void vector_unpack(struct vector_packed *p, int experts);
 
 /* c is [m*topk,n]. E_UNSUPPORTED: there is no single result, or no kernel for it. */
 int vector_run(const struct vector_case *c, const struct vector_inputs *in, const struct gemm_plan *plan,

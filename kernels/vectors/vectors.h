@@ -47,16 +47,17 @@ const char *vector_build_name(enum vector_build b);
 int vector_build_by_name(const char *name); /* -1: unknown */
 
 struct vector_inputs {
-    struct scalar_weight *weight; /* [experts]; arrays owned */
-    uint16_t *a;                  /* [m,k] */
-    uint16_t *bias;               /* [experts,n] or NULL */
-    int32_t *sorted_routes, *block_experts;
+    struct scalar_weight *weight;                          /* [experts]; arrays owned */
+    uint16_t *a;                                           /* [m,k] */
+    uint16_t *bias;                                        /* [experts,n] or NULL */
+    int32_t *route_expert, *sorted_routes, *block_experts; /* NULL: dense */
     int blocks;
     float *route_weight; /* [m*topk] or NULL */
 };
 
-/* Caller frees with vector_inputs_free. */
+/* Caller frees with vector_inputs_free. The rest: all but weights and their scales, for who has them already. */
 int vector_inputs_make(const struct vector_case *c, struct vector_inputs *in, struct err *e);
+int vector_inputs_make_rest(const struct vector_case *c, struct vector_inputs *in, struct err *e);
 void vector_inputs_free(const struct vector_case *c, struct vector_inputs *in);
 
 /* Places routes into blocks, spec marlin-numerics 2.5: expert[r] is the expert of route r, in 0..experts-1. sorted

@@ -1,0 +1,3 @@
+#include "kernels/cuda/gemm_instances.cuh"
+
+GEMM_KERNELS(kernels_channel_f16, KF_CHANNEL, ACT_F16)
