@@ -135,6 +135,44 @@ static void print_figures(FILE *f, const json_t *o)
                 num(logits, "prefill_rows"));
 }
 
+static void print_statistics(FILE *f, const json_t *o)
+{
+    const json_t *s = json_object_get(o, "statistics");
+    if (!json_is_object(s))
+        return;
+    fprintf(f, "stats     KL %.4g +- %.2g nat (at least: from the stored lists), top-1 %.5g +- %.2g %%",
+            real(s, "kl_mean_nats"), real(s, "kl_stderr_nats"), 100 * real(s, "top1"), 100 * real(s, "top1_stderr"));
+    if (num(s, "perplexity_positions"))
+        fprintf(f, ", perplexity %.5g +- %.2g (oracle %.5g)", real(s, "perplexity"), real(s, "perplexity_stderr"),
+                real(s, "oracle_perplexity"));
+    fputc('\n', f);
+}
+
+static void print_anchor(FILE *f, const json_t *o)
+{
+    const json_t *a = json_object_get(o, "anchor");
+    size_t i;
+    json_t *n;
+    if (json_is_object(a) && *str(a, "stale"))
+        fprintf(f, "anchor    %.12s is stale and was not used: %s\n", str(a, "sha256"), str(a, "stale"));
+    else if (json_is_object(a))
+        fprintf(f, "anchor    %ld/%ld prompts as ratified by %s (%s; %s)\n", num(a, "prompts_equal"), num(a, "prompts"),
+                str(a, "by"), str(a, "reason"), str(a, "evidence"));
+    json_array_foreach(json_object_get(o, "negative"), i, n)
+        fprintf(f, "known     %ld of %ld prompts that differ land on the negative golden %s (%.12s)\n",
+                num(n, "prompts"), num(n, "of"), str(n, "arm"), str(n, "golden"));
+}
+
+static void print_device(FILE *f, const json_t *o)
+{
+    const json_t *d = json_object_get(o, "device");
+    if (!json_is_object(d) || json_is_true(json_object_get(d, "same")))
+        return;
+    fprintf(f, "device    the golden is of %s, the arm computes as %s\n",
+            *str(d, "golden") ? str(d, "golden") : "a device that it does not name",
+            *str(d, "arm") ? str(d, "arm") : "a device that it does not name");
+}
+
 static void print_counters(FILE *f, const json_t *o)
 {
     const char *name;
@@ -168,7 +206,10 @@ void run_text(FILE *f, const struct tool *t, const json_t *o, int shown, const s
     size_t i;
     json_t *line;
     print_head(f, o);
+    print_device(f, o);
     print_figures(f, o);
+    print_statistics(f, o);
+    print_anchor(f, o);
     print_counters(f, o);
     print_noise(f, o);
     if (num(json_object_get(o, "witness"), "widened"))

@@ -1,5 +1,6 @@
 #include "harness/run/run.h"
 
+#include "harness/run/anchored.h"
 #include "harness/run/ask.h"
 #include "harness/run/summary.h"
 #include "harness/run/witness.h"
@@ -162,12 +163,28 @@ static int add_up(const struct running *r, struct counter *sum)
     return n;
 }
 
+static int last_step(struct running *r, struct judgement *j, json_t **members, struct err *e)
+{
+    struct emitted *x = calloc((size_t)r->jobs + 1, sizeof *x);
+    if (!x)
+        return FAIL(e, E_NOMEM, "out of memory for %d prompts", r->jobs);
+    for (int i = 0; i < r->jobs; i++) {
+        const struct job *job = &r->job[i];
+        x[i].prompt = job->fed->name;
+        x[i].stream = job->have[PHASE_FREE] ? &job->answer[PHASE_FREE] : NULL;
+        x[i].forced = job->have[PHASE_FORCE_DECODE] ? &job->answer[PHASE_FORCE_DECODE] : NULL;
+    }
+    int rc = anchored(r->o, x, r->jobs, j, members, e);
+    free(x);
+    return rc;
+}
+
 static int finish(struct running *r, struct run_result *out, struct err *e)
 {
     const struct run_options *o = r->o;
     struct counter counter[COUNTERS_MAX];
     int counters = add_up(r, counter);
-    json_t *missing = json_array();
+    json_t *missing = json_array(), *members = NULL;
     for (int i = 0; i < r->jobs; i++) {
         out->resumed += r->job[i].resumed;
         if (*r->job[i].missing)
@@ -176,12 +193,16 @@ static int finish(struct running *r, struct run_result *out, struct err *e)
     int rc = judge_twice(r, counter, counters, out, e);
     if (rc == OK)
         rc = verify_golden(o, &out->judgement, e);
+    if (rc == OK)
+        rc = last_step(r, &out->judgement, &members, e);
     if (rc)
         goto out;
     struct judgement *j = &out->judgement;
     out->run = r->run;
     out->status = run_verdict_exit_status(j->verdict, o->strict);
     out->summary = summary_make(o, j, r->run, counter, counters, missing);
+    if (out->summary)
+        json_object_update(out->summary, members);
     if (out->summary && o->witness)
         json_object_set_new(out->summary, "witness",
                             json_pack("{s:s,s:i}", "arm", o->witness->arm, "widened", out->widened));
