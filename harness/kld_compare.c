@@ -97,8 +97,9 @@ int kld_compare(const struct kld *base, const struct kld *test, json_t **report,
         json_decref(chunks);
         return e->code;
     }
-    *report = json_pack("{s:I,s:f,s:n,s:o}", "positions", (json_int_t)s.kl.n, "grid_mnats",
-                        1000 * fmax(kld_grid(base), kld_grid(test)), "exact_ties", "chunks", chunks);
+    double grid = fmax(kld_grid(base), kld_grid(test));
+    *report = json_pack("{s:I,s:f,s:f,s:n,s:o}", "positions", (json_int_t)s.kl.n, "grid_mnats", 1000 * grid,
+                        "grid_error_nats", grid / sqrt(12 * (double)s.kl.n), "exact_ties", "chunks", chunks);
     return *report ? OK : FAIL(e, E_NOMEM, "out of memory");
 }
 

@@ -12,9 +12,11 @@
 
 #include <jansson.h>
 
-/* {positions, grid_mnats, exact_ties: null, chunks: [{kl, kl_error, same_top_percent, same_top_error, rms_dp_percent,
- * rms_dp_error, ppl, ppl_error, base_ppl, base_ppl_error, tied_tops}]}. tied_tops: positions of the base whose two
- * largest values are equal, that is closer than the grid. E_INPUT when the texts differ. */
+/* {positions, grid_mnats, grid_error_nats, exact_ties: null, chunks: [{kl, kl_error, same_top_percent, same_top_error,
+ * rms_dp_percent, rms_dp_error, ppl, ppl_error, base_ppl, base_ppl_error, tied_tops}]}. tied_tops: positions of the
+ * base whose two largest values are equal, that is closer than the grid; grid_error_nats: what rounding to the grid
+ * does to the means of KL and of log p (a step's standard deviation, over all positions). E_INPUT when the texts
+ * differ. */
 int kld_compare(const struct kld *base, const struct kld *test, json_t **report, struct err *e);
 /* Of one file alone: {positions, grid_mnats, ppl, ppl_error, tied_tops}. */
 int kld_describe(const struct kld *k, json_t **report, struct err *e);

@@ -1,6 +1,7 @@
 /* assay diff - which tokens and which logits rows changed between two stored runs */
 #include "goldens/store.h"
 #include "harness/rows.h"
+#include "tools/import_more.h"
 #include "tools/run_text.h"
 #include "tools/session.h"
 
@@ -10,10 +11,15 @@
 
 static const char usage[] =
     "usage: assay diff RUN RUN\n"
+    "       assay diff kld BASE TEST\n"
     "\n"
     "Compares the free runs of two stored runs of one battery, prompt by prompt: the first token that changed, how "
     "many\n"
     "tokens differ, and how many logits rows differ in any bit (until the first changed token).\n"
+    "\n"
+    "kld compares two base files of llama.cpp (imported ones by name, or files): KL divergence, same top, change of "
+    "p,\n"
+    "perplexity, each with its error, after every chunk.\n"
     "\n"
     "Exit status: 0 nothing changed, 1 something changed, 4 a run or an answer is missing.\n";
 
@@ -151,6 +157,12 @@ static int run(struct tool *t, int argc, char **argv)
     struct change c = {.list = json_array()};
     if (n < 0)
         goto out;
+    if (n == 3 && !strcmp(words[0], "kld")) {
+        status = diff_kld(t, words[1], words[2], &e);
+        if (e.code)
+            status = tool_fail(t, "diff", &e);
+        goto out;
+    }
     if (n < 2)
         FAIL(&e, E_USAGE, "two runs are needed; `assay list` shows them");
     if (e.code || run_number(n, words, 0, 2, &a.run, &e) || run_number(n, words, 1, 2, &b.run, &e) ||

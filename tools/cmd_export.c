@@ -47,6 +47,23 @@ static int export_golden(struct tool *t, char **words, int n, const char *out, s
     return rc;
 }
 
+/* The very bytes that were imported. */
+static int export_kld(struct tool *t, const char *name, const char *out, struct err *e)
+{
+    struct store *s;
+    char sha256[SHA256_HEX_SIZE], *data;
+    size_t bytes;
+    if (store_open(t->store_path, &s, e))
+        return e->code;
+    if (!store_record_get(s, "kld", name, &data, &bytes, sha256, e)) {
+        if (!packed_write(out, data, bytes, e))
+            printf(t->json ? "{\"record\":\"%s\",\"bytes\":%zu}\n" : "record %.12s, %zu bytes\n", sha256, bytes);
+        free(data);
+    }
+    store_close(s);
+    return e->code;
+}
+
 static int run(struct tool *t, int argc, char **argv)
 {
     const char *out = NULL;
@@ -60,8 +77,12 @@ static int run(struct tool *t, int argc, char **argv)
     struct err e = {0};
     if (n < 0)
         return argc <= 64 ? status : 2;
-    if (n < 3 || n > 4 || strcmp(words[0], "golden"))
-        FAIL(&e, E_USAGE, "golden, a model and a battery are expected: export golden MODEL BATTERY [ARM]");
+    if (n == 2 && !strcmp(words[0], "kld") && out)
+        export_kld(t, words[1], out, &e);
+    else if (n < 3 || n > 4 || strcmp(words[0], "golden"))
+        FAIL(
+            &e, E_USAGE,
+            "golden, a model and a battery are expected: export golden MODEL BATTERY [ARM], or kld NAME --output FILE");
     else
         export_golden(t, words, n, out, &e);
     return e.code ? tool_fail(t, "export", &e) : 0;
@@ -72,6 +93,7 @@ COMMAND(export) = {
     .summary = "a golden out of the store, in the exchange format",
     .usage =
         "usage: assay export golden MODEL BATTERY [ARM] [-o|--output FILE.jsonl[.zst]]\n"
+        "       assay export kld NAME -o|--output FILE[.zst]\n"
         "\nWrites assay-golden/1 (to standard output without --output). Importing a file and exporting it again gives\n"
         "the same text, byte for byte.\nOptions: --store FILE, --json.\n",
     .order = 61,

@@ -3,6 +3,7 @@
 #include "goldens/store.h"
 #include "goldens/vllmcpp.h"
 #include "tools/command.h"
+#include "tools/import_more.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,10 +21,6 @@ static int print(const struct tool *t, json_t *o, const char *text)
     json_decref(o);
     return OK;
 }
-
-struct import_options {
-    const char *status, *variant; /* NULL when not given */
-};
 
 static int import_golden(const struct tool *t, struct store *s, const char *path, const struct import_options *o,
                          struct err *e)
@@ -113,12 +110,12 @@ static int import_folder(const struct tool *t, struct store *s, const char *fold
 /* One line a kind; the options that a kind does not know are mistakes. */
 static const struct kind {
     const char *name;
-    int status, variant;
+    int status, variant, named, model;
     int (*import)(const struct tool *, struct store *, const char *path, const struct import_options *, struct err *);
 } kinds[] = {
-    {"golden", 1, 0, import_golden},
-    {"battery", 0, 0, import_battery},
-    {"vllmcpp", 0, 1, import_folder},
+    {"golden", 1, 0, 0, 0, import_golden},   {"battery", 0, 0, 0, 0, import_battery},
+    {"vllmcpp", 0, 1, 0, 0, import_folder},  {"kld", 0, 0, 1, 0, import_kld},
+    {"lm-eval", 0, 0, 1, 1, import_lm_eval},
 };
 
 static int check_options(const char *name, const struct import_options *o, const struct kind **kind, struct err *e)
@@ -135,6 +132,9 @@ static int check_options(const char *name, const struct import_options *o, const
         return FAIL(e, E_USAGE, "no kind \"%s\"; there are %s", name, all);
     if ((o->status && !k->status) || (o->variant && !k->variant))
         return FAIL(e, E_USAGE, "--%s has no meaning for a %s", o->status && !k->status ? "status" : "variant", name);
+    if ((o->name && !k->named) || ((o->model || o->tokens) && !k->model))
+        return FAIL(e, E_USAGE, "--%s has no meaning for a %s", o->name && !k->named ? "name" : "model or --tokens",
+                    name);
     if (o->status && strcmp(o->status, "active") && strcmp(o->status, "pending") && strcmp(o->status, "negative"))
         return FAIL(e, E_USAGE, "--status \"%s\"; active, pending or negative is expected", o->status);
     *kind = k;
@@ -144,7 +144,8 @@ static int check_options(const char *name, const struct import_options *o, const
 static int run(struct tool *t, int argc, char **argv)
 {
     struct import_options o = {0};
-    const struct option_spec spec[] = {{"variant", "V", &o.variant}, {"status", "S", &o.status}, {0}};
+    const struct option_spec spec[] = {{"variant", "V", &o.variant}, {"status", "S", &o.status}, {"name", "N", &o.name},
+                                       {"model", "M", &o.model},     {"tokens", "N", &o.tokens}, {0}};
     const struct kind *kind = NULL;
     char *words[64];
     int status, n = argc <= 64 ? tool_options(t, &command_import, argc, argv, spec, words, &status) : -1;
@@ -153,7 +154,7 @@ static int run(struct tool *t, int argc, char **argv)
     if (n < 0)
         return argc <= 64 ? status : 2;
     if (n != 2)
-        FAIL(&e, E_USAGE, "a kind and a path are expected: import golden|battery|vllmcpp PATH");
+        FAIL(&e, E_USAGE, "a kind and a path are expected: import golden|battery|vllmcpp|kld|lm-eval PATH");
     else if (!check_options(words[0], &o, &kind, &e) && !store_open(t->store_path, &s, &e))
         kind->import(t, s, words[1], &o, &e);
     store_close(s);
@@ -167,10 +168,17 @@ COMMAND(import) = {
         "usage: assay import golden FILE.jsonl[.zst] [--status active|pending|negative]\n"
         "       assay import battery FILE.json\n"
         "       assay import vllmcpp FOLDER [--variant metal]\n"
+        "       assay import kld FILE[.zst] [--name N]\n"
+        "       assay import lm-eval SAMPLES.jsonl --model M --name BATTERY [--tokens N]\n"
         "\nA golden is checked field by field, sealed by the SHA-256 of its canonical text and entered in the ledger.\n"
         "Row hashes beside it (FILE.decode.rows.sha256[.zst]) come along.\n"
         "What is in the store already keeps its status.\n"
         "A vllm.cpp folder also prints its recount, and where integer milli-nats hide the truth.\n"
+        "A KLD base file of llama.cpp is kept whole; `assay diff kld BASE TEST` compares two. Its 16 bits tell no "
+        "exact "
+        "tie.\n"
+        "Samples of lm-eval become a battery: the model's tokenizer turns each context into ids (N new tokens each, "
+        "16).\n"
         "Options: --store FILE, --json.\n",
     .order = 60,
     .run = run,
