@@ -13,6 +13,15 @@ static struct run_key shard_key;
 static const char *in[40];
 static int ins;
 
+/* The next store to be merged. */
+static void take(const char *file)
+{
+    static char path[40][700];
+    snprintf(path[ins], sizeof path[ins], "%s", scratch(file));
+    in[ins] = path[ins];
+    ins++;
+}
+
 /* A battery of nine prompts that the key names. */
 static void put_battery(struct store *s)
 {
@@ -54,7 +63,7 @@ static void make_shard(const char *file, const char *shard, const char *prompts)
     for (; *prompts; prompts++)
         put(s, run, *prompts - '0', (unsigned)(*prompts - '0'), 7);
     store_close(s);
-    in[ins++] = strdup(scratch(file));
+    take(file);
 }
 
 static void setup(void)
@@ -288,7 +297,7 @@ START_TEST(finished_runs_and_goldens_travel_once)
 {
     json_t *o;
     store_sound("1.db");
-    in[ins++] = strdup(scratch("1.db"));
+    take("1.db");
     for (int again = 0; again < 2; again++) {
         json_t *r = merged("out.db", MERGE_ANY);
         ck_assert_int_eq(json_integer_value(json_object_get(r, "goldens")), again ? 0 : 3);
@@ -317,7 +326,7 @@ START_TEST(a_golden_keeps_what_it_has_become)
     json_t *what = json_pack("{s:O,s:s}", "golden", json_object_get(first, "golden"), "status", "superseded");
     ck_assert_int_eq(store_ledger_add(s, "unratify", what, &e), OK);
     store_close(s);
-    in[ins++] = strdup(scratch("1.db"));
+    take("1.db");
     r = merged("out.db", MERGE_ANY);
     ck_assert_int_eq(json_integer_value(json_object_get(r, "decisions_left")), 1);
     json_decref(r);
@@ -326,7 +335,7 @@ START_TEST(a_golden_keeps_what_it_has_become)
     ck_assert_str_eq(status, "superseded");
     store_close(s);
     store_sound("2.db"); /* where it is active still */
-    in[ins++] = strdup(scratch("2.db"));
+    take("2.db");
     r = merged("out.db", MERGE_ANY);
     ck_assert_int_eq(size_of(r, "conflicts"), 1);
     const char *text = json_string_value(json_array_get(json_object_get(r, "conflicts"), 0));
