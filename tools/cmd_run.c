@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define ROOTS_SHOWN 10
 #define JOBS_MAX    1024
@@ -33,6 +34,7 @@ static const char usage[] =
     "joins\n"
     "                  the shards, and the same command without --shard judges them. A prompt's shard depends on the\n"
     "                  prompt and on N alone; from N to N+1 it stays or goes to the new one\n"
+    "  --goldens STORE with --shard: goldens and batteries are read there, and the shard's store holds answers alone\n"
     "  --estimate      tokens, multiplications, memory, seconds on this machine by a dry run; with --shard I/N also\n"
     "                  those of that shard and of the largest of N\n"
     "\n"
@@ -40,7 +42,8 @@ static const char usage[] =
     "4 NO_EVIDENCE, 5 VOID.\n";
 
 struct options {
-    const char *engine, *model, *battery, *golden, *strict, *fresh, *threads, *witness, *shard, *jobs, *estimate;
+    const char *engine, *model, *battery, *golden, *strict, *fresh, *threads, *witness, *shard, *jobs, *estimate,
+        *goldens;
     struct shard part; /* n 0: none */
     int thread_count, job_count;
 };
@@ -106,6 +109,8 @@ static int check(struct options *o, struct err *e)
         return FAIL(e, E_USAGE, "--engine, --model and --battery are needed; `assay run --help` explains them");
     if (o->jobs && (o->shard || o->estimate))
         return FAIL(e, E_USAGE, "--jobs makes shards itself: not with --shard or --estimate");
+    if (o->goldens && (!o->shard || o->estimate))
+        return FAIL(e, E_USAGE, "--goldens goes with --shard; a whole run has them in its own store");
     if (o->shard && shard_parse(o->shard, &o->part, e))
         return e->code;
     return set_number("threads", o->threads, 0, 1024, &o->thread_count, e)
@@ -134,10 +139,11 @@ static void print_shard(const json_t *o)
     puts("verdict   none yet: `assay store merge OUT SHARD...`, then the same command without --shard");
 }
 
-static int gather(const struct tool *t, const struct session *s, const struct options *o, struct err *e)
+static int gather(const struct tool *t, const struct session *s, struct store *store, const struct options *o,
+                  struct err *e)
 {
     struct run_result r;
-    if (shard_gather(s, s->store, o->part, o->fresh != NULL, show_progress, (void *)t, &r, e))
+    if (shard_gather(s, store, o->part, o->fresh != NULL, show_progress, (void *)t, &r, e))
         return err_exit_status(e->code);
     t->json ? print_json(r.summary) : print_shard(r.summary);
     int status = r.status;
@@ -233,13 +239,17 @@ COMMAND(run) = {.name = "run",
                 .order = 40,
                 .run = run};
 
-/* A shard's store needs the goldens of its model only; a cluster has many such stores. */
-static int open_store(const struct tool *t, const struct options *o, struct store **store, struct err *e)
+/* A shard's store needs the goldens of its model only, or none; a cluster has many such stores. */
+static int open_store(const struct tool *t, const struct options *o, struct store **store, struct store **goldens,
+                      struct err *e)
 {
     const char *slash = strrchr(o->model, '/');
     if (!o->shard || o->estimate)
         return tool_store(t, store, e);
     int rc = store_open(t->store_path, store, e);
+    if (!rc && o->goldens)
+        return access(o->goldens, F_OK) ? FAIL(e, E_MISSING, "no store at %s", o->goldens)
+                                        : store_open(o->goldens, goldens, e);
     return rc ? rc : store_import_model(*store, t->data_dir, slash && slash[1] ? slash + 1 : o->model, e);
 }
 
@@ -257,16 +267,24 @@ static int run_jobs(const struct tool *t, const struct session_spec *ss, const s
 static int run(struct tool *t, int argc, char **argv)
 {
     struct options o = {0};
-    const struct option_spec spec[] = {
-        {"engine", "E", &o.engine},   {"model", "M", &o.model},        {"battery", "B", &o.battery},
-        {"golden", "ARM", &o.golden}, {"strict", NULL, &o.strict},     {"fresh", NULL, &o.fresh},
-        {"threads", "N", &o.threads}, {"witness", "E", &o.witness},    {"shard", "I/N", &o.shard},
-        {"jobs", "N", &o.jobs},       {"estimate", NULL, &o.estimate}, {0}};
+    const struct option_spec spec[] = {{"engine", "E", &o.engine},
+                                       {"model", "M", &o.model},
+                                       {"battery", "B", &o.battery},
+                                       {"golden", "ARM", &o.golden},
+                                       {"strict", NULL, &o.strict},
+                                       {"fresh", NULL, &o.fresh},
+                                       {"threads", "N", &o.threads},
+                                       {"witness", "E", &o.witness},
+                                       {"shard", "I/N", &o.shard},
+                                       {"goldens", "STORE", &o.goldens},
+                                       {"jobs", "N", &o.jobs},
+                                       {"estimate", NULL, &o.estimate},
+                                       {0}};
     char **words = calloc((size_t)argc + 1, sizeof *words), *again = command_again(argc, argv);
     int status = 3, n = words ? tool_options(t, &command_run, argc, argv, spec, words, &status) : -1;
     struct err e = {0};
     struct session s = {0};
-    struct store *store = NULL;
+    struct store *store = NULL, *goldens = NULL;
     struct jobs jobs = {0};
     if (n < 0)
         goto out;
@@ -276,11 +294,13 @@ static int run(struct tool *t, int argc, char **argv)
     ss.threads = o.thread_count;
     if (o.jobs && run_jobs(t, &ss, &o, &jobs, &e))
         goto out;
-    if (open_store(t, &o, &store, &e) || session_open(t, store, &ss, &s, &e))
+    if (open_store(t, &o, &store, &goldens, &e) || session_open(t, goldens ? goldens : store, &ss, &s, &e))
         goto out;
     if (o.jobs)
         o.fresh = NULL; /* what was gathered is judged */
-    status = o.estimate ? estimate(t, &s, &o, &e) : o.shard ? gather(t, &s, &o, &e) : judge(t, &s, &o, again, &e);
+    status = o.estimate ? estimate(t, &s, &o, &e)
+             : o.shard  ? gather(t, &s, store, &o, &e)
+                        : judge(t, &s, &o, again, &e);
     if (o.jobs && !e.code)
         jobs_clear(&jobs);
 out:
@@ -288,6 +308,7 @@ out:
         status = tool_fail(t, "run", &e);
     session_close(&s);
     store_close(store);
+    store_close(goldens);
     free(words);
     free(again);
     return status;

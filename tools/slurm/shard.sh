@@ -6,7 +6,14 @@ set -u
 folder=$1 n=$2 i=${SLURM_ARRAY_TASK_ID:?this is a Slurm array task}
 mapfile -d '' -t command <"$folder/command"
 echo "shard $i/$n on $(hostname) (${SLURMD_NODENAME:-?}), start $((${SLURM_RESTART_COUNT:-0} + 1)), GPU ${CUDA_VISIBLE_DEVICES:-none}"
-"${command[@]}" --shard "$i/$n" --store "$folder/shard-$i.db" &
+goldens=()
+if [ -f "$folder/goldens.db" ]; then # SQLite wants its own file on this host
+    own=$(mktemp -d)
+    trap 'rm -rf "$own"' EXIT
+    cp "$folder/goldens.db" "$own/goldens.db"
+    goldens=(--goldens "$own/goldens.db")
+fi
+"${command[@]}" "${goldens[@]}" --shard "$i/$n" --store "$folder/shard-$i.db" &
 worker=$!
 trap 'kill -TERM $worker 2>/dev/null' TERM # preemption: nothing to save, every answer is stored
 wait $worker

@@ -5,6 +5,8 @@
 #
 #   -n N        shards, one array task each
 #   -d FOLDER   on a file system that all nodes see: stores, logs beside them, FOLDER/report.txt
+#   -s STORE    goldens, batteries and anchors come from there (a copy is made), the shards are merged into it, and it keeps
+#               the verdict; without it what ships is used, and FOLDER/merged.db
 #   -g          one GPU a task (--gres=gpu:1); without it each task gets CPUS cores (1)
 #
 # Time and memory that are asked for come from a dry run here (`assay run --estimate`): three times the seconds of the
@@ -14,11 +16,12 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 assay=$(realpath "${ASSAY:-$here/../../build/assay}")
 usage() { sed -n '2,5p' "$0" | sed 's/^# *//' >&2; exit 2; }
-n='' folder='' cpus=${CPUS:-1} more=()
+n='' folder='' store='' cpus=${CPUS:-1} more=()
 while [ $# -gt 0 ]; do
     case $1 in
     -n) n=$2; shift 2 ;;
     -d) folder=$2; shift 2 ;;
+    -s) store=$2; shift 2 ;;
     -g) more+=(--gres=gpu:1); shift ;;
     --) shift; while [ $# -gt 0 ] && [ "$1" != :: ]; do more+=("$1"); shift; done ;;
     ::) shift; break ;;
@@ -32,6 +35,15 @@ mkdir -p "$folder"
 folder=$(realpath "$folder")
 printf '%s\0' "$assay" run "$@" >"$folder/command"
 
+rm -f "$folder/goldens.db" "$folder/into"
+if [ -n "$store" ]; then
+    [ -f "$store" ] || { echo "submit.sh: NO_EVIDENCE: no store at $store" >&2; exit 4; }
+    realpath "$store" >"$folder/into"
+    # A copy without a log beside it: many hosts may read it.
+    python3 -c 'import sqlite3, sys; a, b = map(sqlite3.connect, sys.argv[1:]); a.backup(b); b.execute("PRAGMA journal_mode = DELETE")' \
+        "$store" "$folder/goldens.db"
+    cp "$folder/goldens.db" "$folder/estimate.db"
+fi
 "$assay" run "$@" --estimate --shard "1/$n" --json --store "$folder/estimate.db" >"$folder/estimate.json"
 read -r minutes mib < <(python3 - "$folder/estimate.json" <<'PY'
 import json, math, sys

@@ -80,6 +80,16 @@ status 3 'conflicts' "$assay" store merge "$tmp/refused.db" "$tmp/1-1.db" "$tmp/
 sql "$tmp/1-2.db" "UPDATE run SET commit_id = 'assay:0123456789abcdef'"
 status 3 "commit assay:0123456789abcdef" "$assay" store merge "$tmp/refused.db" "$tmp/1-1.db" "$tmp/1-2.db"
 
+# A golden that only another store has.
+mkdir -p "$tmp/bare"
+ln -s "$PWD/batteries" "$PWD/kernels" "$tmp/bare/"
+status 4 "NO_EVIDENCE" env ASSAY_DATA="$tmp/bare" "$assay" $native --shard 1/1 --store "$tmp/bare.db"
+status 0 "6/6 answered" env ASSAY_DATA="$tmp/bare" "$assay" $native --shard 1/1 --store "$tmp/lean.db" --goldens "$tmp/whole1.db"
+[ "$(sql "$tmp/lean.db" 'SELECT count(*) FROM golden')" = 0 ] || say "the goldens were copied"
+status 0 "6/6 prompts answered" "$assay" store merge "$tmp/from-lean.db" "$tmp/lean.db"
+status 2 "goes with --shard" "$assay" $native --goldens "$tmp/whole1.db" --store "$tmp/x.db"
+status 4 "no store at" "$assay" $native --shard 1/1 --store "$tmp/x.db" --goldens "$tmp/nowhere.db"
+
 # Mistakes.
 status 2 "1 <= I <= N" "$assay" $native --shard 9/8 --store "$tmp/x.db"
 status 2 "--jobs makes shards itself" "$assay" $native --shard 1/8 --jobs 2 --store "$tmp/x.db"

@@ -17,9 +17,9 @@ cluster_start "$tmp/cluster" >"$tmp/why" || { echo "NO_EVIDENCE: $(cat "$tmp/why
 echo "check_slurm: $(slurmctld -V), nodes $(sinfo -h -N -p work -o %N | tr '\n' ' ')"
 
 words() { echo "--engine native --model $1 --battery strict --threads 1"; }
-submit() { # model
+submit() { # model [store]
     # shellcheck disable=SC2046
-    tools/slurm/submit.sh -n $n -d "$tmp/$1" -- -p work :: $(words "$1") >"$tmp/$1.jobs" || say "submit $1: $(cat "$tmp/$1.jobs")"
+    tools/slurm/submit.sh -n $n -d "$tmp/$1" ${2:+-s "$2"} -- -p work :: $(words "$1") >"$tmp/$1.jobs" || say "submit $1: $(cat "$tmp/$1.jobs")"
 }
 # The worker of one running task, by its own store's name; its number is the only thing that is signalled.
 worker() { pgrep -f -- "^$ASSAY run .*--store $tmp/$1/shard-" | head -n 1; }
@@ -64,7 +64,18 @@ before=$(cat "$tmp/$first"/shard-*.log | grep -c '(n3)')
 wait_for 300 "the end of $first" gone
 [ "$(cat "$tmp/$first"/shard-*.log | grep -c '(n3)')" -le $((before + 1)) ] || say "a drained node was given work"
 scontrol update nodename=n3 state=resume
-for m in $models; do [ "$m" = "$first" ] || submit "$m"; done
+common='' # the second model: goldens from a store that also keeps the verdict
+for m in $models; do
+    [ "$m" = "$first" ] && continue
+    if [ -z "$common" ]; then
+        common=$tmp/common.db
+        # shellcheck disable=SC2046
+        "$ASSAY" run $(words "$m") --estimate --store "$common" >/dev/null || say "no common store"
+        submit "$m" "$common"
+    else
+        submit "$m"
+    fi
+done
 wait_for 900 "the end of all" gone
 
 for m in $models; do
@@ -72,12 +83,14 @@ for m in $models; do
     ASSAY_STORE=$tmp/$m.db "$ASSAY" run $(words "$m") >"$tmp/$m.txt"
     status=$?
     cmp -s "$tmp/$m.txt" "$tmp/$m/report.txt" || say "$m: one process and Slurm differ: $(diff "$tmp/$m.txt" "$tmp/$m/report.txt" 2>&1 | head -c 500) $(tail -n 3 "$tmp/$m/merge.log" 2>&1)"
-    for s in "$tmp/$m.db" "$tmp/$m/merged.db"; do
+    merged=$tmp/$m/merged.db
+    [ -f "$tmp/$m/into" ] && merged=$(cat "$tmp/$m/into")
+    for s in "$tmp/$m.db" "$merged"; do
         "$ASSAY" store check --store "$s" >"$tmp/check" || say "$s: $(cat "$tmp/check")"
         python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); c.execute("DROP TRIGGER run_sealed"); c.execute("UPDATE run SET started = 0, finished = 0"); c.commit()' "$s"
         ASSAY_STORE=$s "$ASSAY" report 1 --html -o "$s.html" >/dev/null
     done
-    cmp -s "$tmp/$m.db.html" "$tmp/$m/merged.db.html" || say "$m: the two HTML reports differ"
+    cmp -s "$tmp/$m.db.html" "$merged.html" || say "$m: the two HTML reports differ"
     starts=$(cat "$tmp/$m"/shard-*.log | grep -c '^shard .* start ')
     printf 'check_slurm: %-20s %d shards, %d starts: %s (status %d), the report of one process\n' "$m" $n "$starts" \
         "$(sed -n 's/^verdict *//p' "$tmp/$m/report.txt")" $status
