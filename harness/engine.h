@@ -52,8 +52,9 @@ struct engine_open {
 
 struct engine;
 
-/* Sees the output of every op of every forward step, in order: bf16 [rows,cols]. Layer -1: not in a layer. */
-typedef void engine_tap(void *arg, int layer, const char *op, const uint16_t *data, int rows, int cols);
+/* Sees the output of every op of every forward step, in order: bf16 [rows,cols]. Layer -1: not in a layer. Where the
+ * engine says so (tap_feeds), what it leaves in data is what the next ops read. */
+typedef void engine_tap(void *arg, int layer, const char *op, uint16_t *data, int rows, int cols);
 
 struct engine_ops {
     const char *name, *summary;
@@ -67,6 +68,7 @@ struct engine_ops {
     int (*answer)(struct engine *g, int slot, const struct engine_request *req, struct stream *answers, struct err *e);
     /* Shows the ops of slot 0 to tap from now on. NULL: this engine cannot be looked into. */
     int (*tap)(struct engine *g, engine_tap *tap, void *arg, struct err *e);
+    int tap_feeds; /* 1: what a tap changes goes on */
     /* Fills up to max counters, sums over all slots since open; returns how many there are. */
     int (*counters)(struct engine *g, struct counter *out, int max);
     /* NULL is fine. The same of one slot, asked between its answers: so each answer is stored with its own counters.

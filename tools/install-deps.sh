@@ -2,7 +2,7 @@
 # Installs the Debian packages that the build and the tests need. Does nothing when all are there.
 set -eu
 packages="gcc make pkg-config libsqlite3-dev libzstd-dev libjansson-dev libcurl4-openssl-dev libpcre2-dev libssl-dev check
-clang-format python3 python3-pip"
+clang-format python3 python3-pip python3-jsonschema"
 missing=""
 for p in $packages; do
     dpkg-query -W -f='${Status}' "$p" 2>/dev/null | grep -q '^install ok installed' || missing="$missing $p"

@@ -218,6 +218,7 @@ ENGINE(native) = {
     .close = close_engine,
     .answer = answer,
     .tap = tap,
+    .tap_feeds = 1,
     .counters = counters,
     .slot_counters = slot_counters,
 };

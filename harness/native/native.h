@@ -44,8 +44,9 @@ int native_open(const struct model *m, const char *data_dir, const char *gpu, co
                 struct native **out, struct err *e);
 void native_close(struct native *n); /* NULL is fine */
 
-/* Where a value of the forward pass is shown; data is bf16 [rows,cols]. Layer -1: not in a layer. */
-typedef void native_tap(void *arg, int layer, const char *op, const uint16_t *data, int rows, int cols);
+/* Where a value of the forward pass is shown; data is bf16 [rows,cols], and what is left in it goes on. Layer -1: not
+ * in a layer. */
+typedef void native_tap(void *arg, int layer, const char *op, uint16_t *data, int rows, int cols);
 
 struct native_counts {
     int64_t dense_gemms, grouped_gemms, par1_gemms, plain_gemms, steps;

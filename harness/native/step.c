@@ -5,22 +5,29 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void show(struct native_session *s, int layer, const char *op, const uint16_t *data, int cols)
+static void show_rows(struct native_session *s, int layer, const char *op, uint16_t *data, int rows, int cols)
 {
     if (s->tap)
-        s->tap(s->tap_arg, layer, op, data, s->rows, cols);
+        s->tap(s->tap_arg, layer, op, data, rows, cols);
 }
 
-/* Some columns of wider rows; copied only when somebody looks. */
-static void show_columns(struct native_session *s, int layer, const char *op, const uint16_t *data, int stride,
-                         int cols)
+static void show(struct native_session *s, int layer, const char *op, uint16_t *data, int cols)
 {
-    uint16_t *copy = s->tap ? malloc((size_t)s->rows * (size_t)cols * sizeof *copy) : NULL;
+    show_rows(s, layer, op, data, s->rows, cols);
+}
+
+/* Some columns of wider rows; copied, there and back, only when somebody looks. */
+static void show_columns(struct native_session *s, int layer, const char *op, uint16_t *data, int stride, int cols)
+{
+    size_t width = (size_t)cols * sizeof *data;
+    uint16_t *copy = s->tap ? malloc((size_t)s->rows * width) : NULL;
     if (!copy)
         return;
     for (int r = 0; r < s->rows; r++)
-        memcpy(copy + (size_t)r * (size_t)cols, data + (size_t)r * (size_t)stride, (size_t)cols * sizeof *copy);
+        memcpy(copy + (size_t)r * (size_t)cols, data + (size_t)r * (size_t)stride, width);
     show(s, layer, op, copy, cols);
+    for (int r = 0; r < s->rows; r++)
+        memcpy(data + (size_t)r * (size_t)stride, copy + (size_t)r * (size_t)cols, width);
     free(copy);
 }
 
@@ -152,10 +159,13 @@ static int moe(struct native_session *s, int layer, struct err *e)
     if (plain ? plain_experts(s, l->w13, c->topk, s->x, s->gate_up, 0, e)
               : experts(s, l->w13, rows, c->topk, block_rows, blocks, s->x, s->gate_up, NULL, e))
         return e->code;
+    show_rows(s, layer, "experts_w13", s->gate_up, routes, 2 * inner);
     op_silu_mul(routes, inner, s->gate_up, s->inner, s->n->silu);
+    show_rows(s, layer, "experts_silu_mul", s->inner, routes, inner);
     if (plain ? plain_experts(s, l->w2, 1, s->inner, s->slots, 1, e)
               : experts(s, l->w2, routes, 1, block_rows, blocks, s->inner, s->slots, s->route_weights, e))
         return e->code;
+    show_rows(s, layer, "experts_w2", s->slots, routes, c->hidden);
     op_slot_sum(rows, c->topk, c->hidden, s->slots, s->x);
     show(s, layer, "moe", s->x, c->hidden);
     return OK;
@@ -236,6 +246,10 @@ static int attention(struct native_session *s, int layer, const struct segment *
             row += c->heads * HEAD_DIM;
             op_rmsnorm(&s->n->hw, c->kv_heads, HEAD_DIM, row, HEAD_DIM, l->k_norm.data, c->norm_eps, row, HEAD_DIM);
         }
+    if (c->qk_norm) {
+        show_columns(s, layer, "q_norm", q, width, c->heads * HEAD_DIM);
+        show_columns(s, layer, "k_norm", k, width, c->kv_heads * HEAD_DIM);
+    }
     op_rope(s->rows, c->heads, HEAD_DIM, q, width, s->position, s->n->rope);
     op_rope(s->rows, c->kv_heads, HEAD_DIM, k, width, s->position, s->n->rope);
     show_columns(s, layer, "rotary_q", q, width, c->heads * HEAD_DIM);
@@ -289,6 +303,7 @@ int native_step(struct native_session *s, const struct segment *seg, int segment
         const struct layer *l = &m->layer[layer];
         if (layer) {
             op_add_rmsnorm(hw, rows, h, s->x, s->residual, l->input_norm.data, eps, s->x);
+            show(s, layer, "input_residual", s->residual, h);
         } else {
             memcpy(s->residual, s->x, (size_t)rows * (size_t)h * sizeof *s->x);
             op_rmsnorm(hw, rows, h, s->x, h, l->input_norm.data, eps, s->x, h);
@@ -297,11 +312,13 @@ int native_step(struct native_session *s, const struct segment *seg, int segment
         if (attention(s, layer, seg, segments, e))
             return e->code;
         op_add_rmsnorm(hw, rows, h, s->x, s->residual, l->post_norm.data, eps, s->x);
+        show(s, layer, "post_residual", s->residual, h);
         show(s, layer, "post_norm", s->x, h);
         if (mlp(s, layer, e))
             return e->code;
     }
     op_add_rmsnorm(hw, rows, h, s->x, s->residual, m->final_norm.data, eps, s->x);
+    show(s, -1, "final_residual", s->residual, h);
     show(s, -1, "final_norm", s->x, h);
     for (int i = 0; i < segments; i++)
         s->length[seg[i].sequence] += seg[i].rows;

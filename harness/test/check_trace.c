@@ -1,6 +1,5 @@
 /* Every op of the native engine gives the bytes that vLLM's modules gave on an H200, on the recorded inputs. */
-#include "goldens/exchange.h"
-#include "harness/bisect/oplog.h"
+#include "harness/bisect/trace.h"
 #include "harness/models/load.h"
 
 #include <check.h>
@@ -12,43 +11,25 @@
 
 static struct op_difference diff[MAX_OPS];
 
-/* Unpacks a shipped trace to a file of its own; NULL tmp: the current folder's build. */
-static void unpack(const char *name, char *path, size_t size)
-{
-    char from[256];
-    void *data;
-    size_t bytes;
-    struct err e = {0};
-    const char *tmp = getenv("ASSAY_TEST_TMP");
-    snprintf(from, sizeof from, "harness/test/data/%s.trace.safetensors.zst", name);
-    snprintf(path, size, "%s/%s.safetensors", tmp ? tmp : "build", name);
-    ck_assert_msg(packed_read(from, 64 << 20, &data, &bytes, &e) == OK, "%s", e.text);
-    FILE *f = fopen(path, "wb");
-    ck_assert_ptr_nonnull(f);
-    ck_assert_uint_eq(fwrite(data, 1, bytes, f), bytes);
-    ck_assert_int_eq(fclose(f), 0);
-    free(data);
-}
-
 /* Runs the arm on the trace's ids and compares; returns how many ops were compared. */
 static int against_trace(const char *model, const char *trace, char *const *words, int n)
 {
-    char path[512], folder[512];
-    struct op_log recorded = {0}, ours = {0};
+    char path[256], folder[512];
+    struct trace recorded = {0};
+    struct op_log ours = {0};
     struct model *m;
     struct engine *g;
-    int32_t *prompt, *forced;
-    int prompts, forceds;
     struct err e = {0};
-    unpack(trace, path, sizeof path);
+    snprintf(path, sizeof path, "harness/test/data/%s.trace.safetensors.zst", trace);
     ck_assert_msg(model_find(model, ".", NULL, folder, sizeof folder, &e) == OK, "%s", e.text);
     ck_assert_msg(model_open(folder, &m, &e) == OK, "%s", e.text);
     ck_assert_msg(engine_open_spec("native", words, n, m, ".", 1, &g, &e) == OK, "%s", e.text);
-    ck_assert_msg(op_log_trace(path, &recorded, &prompt, &prompts, &e) == OK, "%s", e.text);
-    ck_assert_msg(op_trace_forced(path, &forced, &forceds, &e) == OK, "%s", e.text);
-    ck_assert_msg(op_log_engine(g, prompt, prompts, forced, forceds, &ours, &e) == OK, "%s", e.text);
+    ck_assert_msg(trace_read(path, &recorded, &e) == OK, "%s", e.text);
+    ck_assert_msg(
+        op_log_engine(g, recorded.prompt, recorded.prompts, recorded.forced, recorded.forceds, NULL, &ours, &e) == OK,
+        "%s", e.text);
     static struct op_record first; /* diff points into the logs, which end here: keep the first difference's names */
-    int ops = op_log_compare(&ours, &recorded, diff, MAX_OPS);
+    int ops = op_log_compare(&recorded.log, &ours, diff, MAX_OPS);
     for (int i = 0; i < ops; i++)
         if (diff[i].differ) {
             first = *diff[i].a;
@@ -58,12 +39,10 @@ static int against_trace(const char *model, const char *trace, char *const *word
             diff[0] = diff[i];
             break;
         }
-    op_log_free(&recorded);
+    trace_free(&recorded);
     op_log_free(&ours);
     g->ops->close(g);
     model_close(m);
-    free(prompt);
-    free(forced);
     return ops;
 }
 
