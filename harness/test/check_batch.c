@@ -63,7 +63,6 @@ static void foretold(const char *model, int alone)
 
 START_TEST(thirty_two_companions_change_what_they_changed_for_the_oracle)
 {
-    foretold("tiny-dense-int4g128", 27);
     foretold("tiny-moe-int4g128", 27);
     foretold("tiny-moe-nvfp4", 30);
 }
