@@ -3,10 +3,12 @@
 #include "harness/base/team.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -145,10 +147,9 @@ static void wait_for_all(const struct tool *t, const struct jobs *j, struct work
     tool_progress(t, "", 1, 1);
 }
 
-/* One folder a kind of run, so that the next call finds what this one leaves. */
-static int make_folder(const struct tool *t, struct jobs *j, struct err *e)
+/* What is run, as a few digits: the next call finds what this one leaves. */
+static int name_of(const struct session_spec *s, char name[13], struct err *e)
 {
-    const struct session_spec *s = j->spec;
     const char *part[] = {s->engine, s->model, s->battery, s->golden ? s->golden : ""};
     uint8_t hash[SHA256_BYTES];
     char hex[SHA256_HEX_SIZE], build[SHA256_HEX_SIZE];
@@ -163,10 +164,43 @@ static int make_folder(const struct tool *t, struct jobs *j, struct err *e)
     sha256_add(h, build, strlen(build));
     sha256_end(h, hash);
     sha256_hex(hash, hex);
-    snprintf(j->folder, sizeof j->folder, "%s-jobs-%.12s", t->store_path, hex);
-    if (mkdir(j->folder, 0755) && errno != EEXIST)
-        return FAIL(e, E_STORE, "%s: cannot make the folder: %s", j->folder, strerror(errno));
+    snprintf(name, 13, "%.12s", hex);
     return OK;
+}
+
+/* 1: the folder is ours until all our processes have ended; 0: somebody else's; -1: an error. */
+static int lock_folder(struct jobs *j, struct err *e)
+{
+    char path[640];
+    struct stat ours, there;
+    if (mkdir(j->folder, 0755) && errno != EEXIST)
+        return FAIL(e, E_STORE, "%s: cannot make the folder: %s", j->folder, strerror(errno)), -1;
+    snprintf(path, sizeof path, "%s/lock", j->folder);
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+    if (fd < 0)
+        return FAIL(e, E_STORE, "%s: %s", path, strerror(errno)), -1;
+    int mine = !flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &ours) && !stat(path, &there) && ours.st_ino == there.st_ino;
+    if (mine)
+        j->lock = fd;
+    else
+        close(fd);
+    return mine;
+}
+
+/* One folder a kind of run; a second process that runs the same at the same time takes the next. What somebody has left
+ * is taken up before a new folder is made. */
+static int make_folder(const struct tool *t, struct jobs *j, struct err *e)
+{
+    char name[13];
+    int mine = 0, rc = name_of(j->spec, name, e);
+    for (int i = 0; !rc && !mine && i < 2 * 64; i++) {
+        snprintf(j->folder, sizeof j->folder, "%s-jobs-%s-%d", t->store_path, name, i % 64 + 1);
+        if (i >= 64 || !access(j->folder, F_OK))
+            mine = lock_folder(j, e);
+    }
+    if (!rc && !mine)
+        rc = FAIL(e, E_STORE, "%s: all folders up to this one are in use", j->folder);
+    return mine < 0 ? e->code : rc;
 }
 
 static int merge(const struct tool *t, const struct jobs *j, const struct worker *w, struct err *e)
@@ -190,6 +224,17 @@ static int merge(const struct tool *t, const struct jobs *j, const struct worker
     return rc;
 }
 
+static void remove_stores(const struct jobs *j)
+{
+    static const char *const tails[] = {"", "-wal", "-shm", "-runs"};
+    for (int i = 1; i <= j->jobs; i++)
+        for (size_t k = 0; k < sizeof tails / sizeof *tails; k++) {
+            char path[700];
+            snprintf(path, sizeof path, "%s/%d-of-%d.db%s", j->folder, i, j->jobs, tails[k]);
+            unlink(path);
+        }
+}
+
 int jobs_gather(const struct tool *t, struct jobs *j, struct err *e)
 {
     size_t bytes = (size_t)j->jobs * sizeof(struct told);
@@ -203,11 +248,8 @@ int jobs_gather(const struct tool *t, struct jobs *j, struct err *e)
         w[i].told = &told[i];
     if (make_folder(t, j, e))
         goto out;
-    if (j->fresh) {
-        jobs_clear(j);
-        if (make_folder(t, j, e))
-            goto out;
-    }
+    if (j->fresh)
+        remove_stores(j);
     start(t, j, w, e);
     wait_for_all(t, j, w, e);
     if (!e->code)
@@ -219,14 +261,12 @@ out:
     return e->code;
 }
 
-void jobs_clear(const struct jobs *j)
+void jobs_clear(struct jobs *j)
 {
-    static const char *const tails[] = {"", "-wal", "-shm", "-runs"};
-    for (int i = 1; i <= j->jobs; i++)
-        for (size_t k = 0; k < sizeof tails / sizeof *tails; k++) {
-            char path[700];
-            snprintf(path, sizeof path, "%s/%d-of-%d.db%s", j->folder, i, j->jobs, tails[k]);
-            unlink(path);
-        }
+    char path[640];
+    remove_stores(j);
+    snprintf(path, sizeof path, "%s/lock", j->folder);
+    unlink(path);
     rmdir(j->folder); /* stays when another number of workers has left something */
+    close(j->lock);
 }

@@ -12,13 +12,14 @@ int shard_gather(const struct session *s, struct store *store, struct shard shar
 struct jobs {
     const struct session_spec *spec;
     int jobs, fresh;
-    char folder[600]; /* where the shards' stores lie, filled by jobs_gather; for jobs_clear */
+    char folder[620]; /* where the shards' stores lie, filled by jobs_gather; for jobs_clear */
+    int lock;         /* of that folder, held until jobs_clear or the end of all processes */
 };
 
 /* Starts j->jobs processes, one a shard, waits for them and merges what they stored into t's store. What a process that
  * failed or was killed has stored is taken up by the next call. Call it before any thread is started. */
 int jobs_gather(const struct tool *t, struct jobs *j, struct err *e);
 /* Removes the shards' stores: when the run has its verdict. */
-void jobs_clear(const struct jobs *j);
+void jobs_clear(struct jobs *j);
 
 #endif

@@ -5,7 +5,7 @@
 # KILLS=N moments (200 in `make check-kill`), BATTERY=smoke|strict, SEED=N.
 set -u
 cd "$(dirname "$0")/../.."
-assay=${ASSAY:-build/assay} tmp=${ASSAY_TEST_TMP:-$(mktemp -d)} bad=0 kills=${KILLS:-6} seed=${SEED:-$$} battery=${BATTERY:-smoke}
+assay=${ASSAY:-build/assay} tmp=${ASSAY_TEST_TMP:-$(mktemp -d)} bad=0 kills=${KILLS:-4} seed=${SEED:-$$} battery=${BATTERY:-smoke}
 RANDOM=$seed
 say() { printf 'check_kill (SEED=%s): %s\n' "$seed" "$*"; bad=1; }
 sql() { python3 -c 'import sqlite3, sys; c = sqlite3.connect(sys.argv[1], timeout=30); r = c.execute(sys.argv[2]).fetchall(); c.commit(); print(*[x for y in r for x in y]) if r else 0' "$@"; }
@@ -80,6 +80,25 @@ wait $first
 for i in 1 2; do grep -v '^look' "$tmp/twin$i.txt" | cmp -s - <(grep -v '^look' "$tmp/whole.txt") || say "twin $i: $(diff "$tmp/twin$i.txt" "$tmp/whole.txt")"; done
 [ "$(sql "$tmp/twins.db" "SELECT count(*), count(DISTINCT run) FROM stream")" = "$((2 * all)) 2" ] || say "the twins have $(sql "$tmp/twins.db" "SELECT run, count(*) FROM stream GROUP BY run") answers"
 sound "$tmp/twins.db"
+
+# The same with --jobs, and a worker of one of them is killed: that one says so and goes on when it is called again.
+mode=workers
+for i in 1 2; do
+    ASSAY_STORE=$tmp/workers.db $assay $run --jobs 2 >"$tmp/worker$i.txt" 2>&1 &
+    parent[i]=$!
+done
+for t in $(seq 300); do
+    pid=$(pgrep -P "${parent[1]}" | head -n 1)
+    [ -n "$pid" ] && kill -9 "$pid" && break
+    sleep 0.01
+done
+wait "${parent[1]}"
+[ $? = 3 ] && grep -q 'was killed by signal 9' "$tmp/worker1.txt" || say "a killed worker is not said: $(cat "$tmp/worker1.txt")"
+wait "${parent[2]}"
+ASSAY_STORE=$tmp/workers.db $assay $run --jobs 2 >"$tmp/worker1.txt" 2>&1
+for i in 1 2; do grep -v '^look' "$tmp/worker$i.txt" | cmp -s - <(grep -v '^look' "$tmp/whole.txt") || say "worker run $i: $(diff "$tmp/worker$i.txt" "$tmp/whole.txt")"; done
+ls -d "$tmp"/workers.db-jobs-* 2>/dev/null && say "folders were left"
+sound "$tmp/workers.db"
 
 # A disk that is full in the middle: what was stored stays, and with room again the run goes on.
 mode=full before=0
