@@ -24,7 +24,7 @@ static void trace_free(struct trace *t)
     memset(t, 0, sizeof *t);
 }
 
-static void keep(void *arg, int layer, const char *op, const uint16_t *data, int rows, int cols)
+static void keep(void *arg, int layer, const char *op, uint16_t *data, int rows, int cols)
 {
     struct trace *t = arg;
     t->step += !strcmp(op, "embed");
