@@ -26,7 +26,7 @@ int store_import_model(struct store *s, const char *data_dir, const char *model,
 /* Inserts a golden (identity: SHA-256 of its canonical exchange text). status: active, pending, negative.
  * The same content again is no error and gives the same id; it keeps its status and may receive row hashes. */
 int store_golden_put(struct store *s, const struct golden *g, const char *status, int64_t *id, struct err *e);
-/* arm NULL: the active golden of (model, battery), arm "eager" first. E_MISSING when there is none; caller frees. */
+/* arm: its name, or 8 digits or more of its hash; NULL: the active golden of (model, battery), arm "eager" first. E_MISSING when there is none; caller frees. */
 int store_golden_get(struct store *s, const char *model, const char *battery, const char *arm, struct golden **g,
                      char sha256[SHA256_HEX_SIZE], struct err *e);
 /* The same by hash, or by its first 8 digits or more. */
@@ -35,7 +35,7 @@ int store_golden_by_hash(struct store *s, const char *sha256, struct golden **g,
 /* The status that a golden has now: what the ledger said last (active, pending, negative, superseded). */
 int store_golden_status_of(struct store *s, const char *sha256, char status[16], struct err *e);
 /* Goldens by status, names and what the ledger knows, oldest first; NULL: any. Array of {golden, model, battery, arm,
- * status, created}. */
+ * status, created, id}. */
 int store_golden_list(struct store *s, const char *model, const char *battery, const char *status, json_t **list,
                       struct err *e);
 /* The status that a golden really has, whatever was asked for when its content came again. */

@@ -181,10 +181,11 @@ int store_golden_get(struct store *s, const char *model, const char *battery, co
     char what[320];
     sqlite3_stmt *q = db_query(s, e,
                                "SELECT sha256, bytes, text, row_hashes, model, battery, arm FROM golden_now"
-                               " WHERE model = ? AND battery = ?"
-                               " AND (arm = ? OR (? = '' AND status_now = 'active'))"
+                               " WHERE model = ?1 AND battery = ?2"
+                               " AND (arm = ?3 OR (?3 = '' AND status_now = 'active')"
+                               " OR (length(?3) >= 8 AND substr(sha256, 1, length(?3)) = ?3))"
                                " ORDER BY arm = 'eager' DESC, status_now = 'active' DESC, id DESC LIMIT 1",
-                               "tttt", model, battery, arm, arm);
+                               "ttt", model, battery, arm);
     int row = db_step(s, q, e), rc;
     if (row < 0)
         rc = e->code;

@@ -27,22 +27,28 @@ static int is_eos(const struct model_config *c, int id)
     return 0;
 }
 
-/* Greedy, token by token on a warm cache. */
+static const struct stream *forced_of(const struct capture_spec *c, const struct battery_prompt *p)
+{
+    return c->forced ? &c->forced[p - c->battery->prompt] : NULL;
+}
+
+/* Token by token on a warm cache: greedily, or along the ids that are forced. */
 static int decode(const struct capture_spec *c, struct oracle *o, const struct battery_prompt *p, int32_t *ids, int *n,
                   enum finish *finish, struct view *v, struct err *e)
 {
     struct collector k = {{.top_k = c->top_k, .row_hash = 1}, v, 0, 0};
+    const struct stream *forced = forced_of(c, p);
     const int32_t *next = p->ids;
-    int feed = p->n;
-    *finish = FINISH_LENGTH;
+    int feed = p->n, most = forced ? forced->n : c->battery->max_new_tokens;
+    *finish = forced ? forced->finish : FINISH_LENGTH;
     c->oracle->reset(o);
-    for (*n = 0; *n < c->battery->max_new_tokens; feed = 1) {
+    for (*n = 0; *n < most; feed = 1) {
         k.first = *n - (feed - 1);
         if (c->oracle->feed(o, next, feed, feed - 1, collect, &k, e))
             return e->code;
-        ids[*n] = k.best;
+        ids[*n] = forced ? forced->ids[*n] : k.best;
         next = &ids[(*n)++];
-        if (c->battery->stop_at_eos && is_eos(&c->model->config, k.best)) {
+        if (!forced && c->battery->stop_at_eos && is_eos(&c->model->config, k.best)) {
             *finish = FINISH_STOP;
             break;
         }
@@ -73,8 +79,8 @@ static int repeat(const struct capture_spec *c, struct oracle *o, const struct b
     struct view v;
     enum finish finish;
     int n = 0;
-    int32_t *ids = calloc((size_t)c->battery->max_new_tokens, sizeof *ids);
-    if (!ids || view_alloc(&v, c->battery->max_new_tokens, c->top_k, 1, e)) {
+    int32_t *ids = calloc((size_t)g->n + (size_t)c->battery->max_new_tokens, sizeof *ids);
+    if (!ids || view_alloc(&v, g->n > c->battery->max_new_tokens ? g->n : c->battery->max_new_tokens, c->top_k, 1, e)) {
         free(ids);
         return FAIL(e, E_NOMEM, "out of memory");
     }
@@ -95,7 +101,7 @@ static int repeat(const struct capture_spec *c, struct oracle *o, const struct b
 static int capture_prompt(const struct capture_spec *c, struct oracle *o, const struct battery_prompt *p,
                           struct golden_prompt *g, struct err *e)
 {
-    int most = c->battery->max_new_tokens;
+    int most = forced_of(c, p) ? forced_of(c, p)->n : c->battery->max_new_tokens;
     g->name = strdup(p->name);
     g->prompt_ids = malloc((size_t)(p->n ? p->n : 1) * sizeof *g->prompt_ids);
     g->ids = calloc((size_t)most, sizeof *g->ids);

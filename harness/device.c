@@ -13,7 +13,7 @@ static const char *str(const json_t *o, const char *key)
 void device_of_golden(const json_t *header, char *out, size_t size)
 {
     const char *gpu = str(json_object_get(header, "oracle"), "gpu");
-    snprintf(out, size, "%.*s", (int)strcspn(gpu, ","), gpu);
+    snprintf(out, size, "%.*s", strcmp(gpu, "none") ? (int)strcspn(gpu, ",") : 0, gpu);
 }
 
 void device_of_engine(const json_t *build, char *out, size_t size)

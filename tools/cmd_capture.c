@@ -13,7 +13,7 @@
 extern const struct command command_capture;
 
 struct options {
-    const char *oracle, *model, *battery, *repeats, *top_k, *output, *arm;
+    const char *oracle, *model, *battery, *repeats, *top_k, *output, *arm, *force, *command;
 };
 
 static int number(const char *name, const char *text, int lo, int hi, int *out, struct err *e)
@@ -69,6 +69,93 @@ static int print(const struct tool *t, const struct golden *g, int64_t id, const
     return OK;
 }
 
+/* The ledger says by which command, and how long it took. */
+static int enter(struct store *s, const struct golden *g, int64_t id, const char *command, double seconds,
+                 struct err *e)
+{
+    json_t *what, *list = NULL, *o;
+    const char *sha256 = "";
+    size_t i;
+    int rc = store_golden_list(s, g->model, g->battery, NULL, &list, e);
+    json_array_foreach(list, i, o)
+    {
+        if (json_integer_value(json_object_get(o, "id")) == id)
+            sha256 = json_string_value(json_object_get(o, "golden"));
+    }
+    what = json_pack("{s:s,s:s,s:f,s:O?}", "captured", sha256, "command", command, "seconds", seconds, "oracle",
+                     json_object_get(g->header, "oracle"));
+    json_decref(list);
+    if (rc) {
+        json_decref(what);
+        return rc;
+    }
+    rc = what ? store_ledger_add(s, "capture", what, e) : FAIL(e, E_INPUT, "a command that is not UTF-8");
+    json_decref(what);
+    return rc;
+}
+
+static void free_streams(struct stream *all, int n)
+{
+    for (int i = 0; all && i < n; i++)
+        stream_free(&all[i]);
+    free(all);
+}
+
+/* The ids that a finished run emitted, in the battery's order. */
+static int load_run(struct store *s, const struct options *o, const struct battery *b, int64_t *run,
+                    struct stream **out, struct err *e)
+{
+    char *end;
+    json_t *object = NULL;
+    *run = strtoll(o->force, &end, 10);
+    if (*end || *run < 1)
+        return FAIL(e, E_USAGE, "--force %s: the number of a run is expected", o->force);
+    if (store_run_get(s, *run, &object, e))
+        return e->code;
+    const char *battery = json_string_value(json_object_get(object, "battery_sha256"));
+    int same = battery && !strcmp(battery, b->sha256);
+    json_decref(object);
+    if (!same)
+        return FAIL(e, E_USAGE, "run %lld is not of battery %s as it is now", (long long)*run, b->name);
+    if (!(*out = calloc((size_t)b->prompts + 1, sizeof **out)))
+        return FAIL(e, E_NOMEM, "out of memory");
+    for (int i = 0; i < b->prompts; i++) {
+        int found;
+        if (store_stream_get(s, *run, b->prompt[i].name, PHASE_FREE, &(*out)[i], &found, e))
+            return e->code;
+        if (!found || !(*out)[i].n)
+            return FAIL(e, E_MISSING, "run %lld has no answer for prompt %s", (long long)*run, b->prompt[i].name);
+    }
+    return OK;
+}
+
+/* An oracle on the arm's own ids: evidence that `assay ratify` looks for. */
+static int force(struct tool *t, struct store *s, const struct options *o, struct capture_spec *spec, struct err *e)
+{
+    struct golden *g = NULL;
+    struct stream *ids = NULL;
+    char name[40], sha256[SHA256_HEX_SIZE], *text = NULL;
+    size_t bytes;
+    int64_t run;
+    if (load_run(s, o, spec->battery, &run, &ids, e))
+        goto out;
+    spec->forced = ids;
+    snprintf(name, sizeof name, "run:%lld", (long long)run);
+    if (capture_golden(spec, &g, e))
+        goto out;
+    json_object_set_new(g->header, "forced_run", json_integer(run));
+    if (golden_text(g, &text, &bytes, e) || store_record_put(s, "forced", name, text, bytes, NULL, sha256, e))
+        goto out;
+    printf(t->json ? "{\"evidence\":\"%s\",\"run\":%lld}\n"
+                   : "evidence %.12s: the oracle was fed the ids of run %lld\n",
+           sha256, (long long)run);
+out:
+    free(text);
+    golden_free(g);
+    free_streams(ids, spec->battery->prompts);
+    return e->code;
+}
+
 static int capture(struct tool *t, const struct options *o, struct capture_spec *spec, struct err *e)
 {
     struct store *s = NULL;
@@ -90,8 +177,12 @@ static int capture(struct tool *t, const struct options *o, struct capture_spec 
     spec->battery = b;
     spec->progress = show;
     spec->progress_arg = t;
+    if (o->force) {
+        force(t, s, o, spec, e);
+        goto out;
+    }
     if (capture_golden(spec, &g, e) || store_golden_put(s, g, "pending", &id, e) ||
-        (o->output && golden_write(o->output, g, e)))
+        enter(s, g, id, o->command, difftime(time(NULL), now), e) || (o->output && golden_write(o->output, g, e)))
         goto out;
     print(t, g, id, o->output);
 out:
@@ -104,14 +195,16 @@ out:
 
 static int run(struct tool *t, int argc, char **argv)
 {
-    struct options o = {.repeats = "2", .top_k = "20", .arm = "reference"};
-    const struct option_spec spec[] = {{"oracle", "O", &o.oracle},   {"model", "M", &o.model},
-                                       {"battery", "B", &o.battery}, {"repeats", "K", &o.repeats},
-                                       {"top-k", "K", &o.top_k},     {"output", "FILE", &o.output},
-                                       {"arm", "NAME", &o.arm},      {0}};
+    struct options o = {.repeats = "5", .top_k = "20", .arm = "reference"};
+    const struct option_spec spec[] = {
+        {"oracle", "O", &o.oracle},   {"model", "M", &o.model},   {"battery", "B", &o.battery},
+        {"repeats", "K", &o.repeats}, {"top-k", "K", &o.top_k},   {"output", "FILE", &o.output},
+        {"arm", "NAME", &o.arm},      {"force", "RUN", &o.force}, {0}};
     char *words[64];
     int status, n = argc <= 64 ? tool_options(t, &command_capture, argc, argv, spec, words, &status) : -1;
     struct err e = {0};
+    char *command = n < 0 ? NULL : command_again(argc, argv);
+    o.command = command ? command : "";
     if (n < 0)
         return argc <= 64 ? status : 2;
     struct capture_spec c = {.oracle = o.oracle ? oracle_find(o.oracle) : NULL, .arm = o.arm};
@@ -121,6 +214,7 @@ static int run(struct tool *t, int argc, char **argv)
         FAIL(&e, E_USAGE, "no oracle \"%s\"; there is: reference", o.oracle);
     else
         capture(t, &o, &c, &e);
+    free(command);
     return e.code ? tool_fail(t, "capture", &e) : 0;
 }
 
@@ -131,9 +225,11 @@ COMMAND(capture) = {
         "usage: assay capture --oracle reference --model M --battery B [options]\n"
         "\nDecodes every prompt greedily, keeps the best logits of every position decode-shaped (token by token) and\n"
         "prefill-shaped (one pass), repeats, compares, and stores the golden with its provenance as pending.\n\n"
-        "  --repeats K     passes over every prompt (2)\n"
+        "  --repeats K     passes over every prompt (5)\n"
         "  --top-k K       values kept at a position (20)\n"
         "  --arm NAME      what the golden's arm is called (reference)\n"
+        "  --force RUN     do not decode: feed the oracle the ids that a run emitted, token by token and in one pass,\n"
+        "                  and keep what it says as evidence for `assay ratify`\n"
         "  --output FILE   also write assay-golden/1, compressed when it ends in .zst\n"
         "Options: --store FILE, --json.\n",
     .order = 20,

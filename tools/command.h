@@ -43,6 +43,9 @@ void tool_progress(const struct tool *t, const char *label, long done, long tota
 /* --model NAME: a folder, a shipped or a fetched model. Caller closes. E_MISSING lists what there is. */
 int tool_model(const struct tool *t, const char *name, struct model **m, struct err *e);
 
+/* The command line as it would be typed again, quoted where a shell needs it. Caller frees; NULL without memory. */
+char *command_again(int argc, char **argv);
+
 /* Opens the store and brings in the shipped goldens and batteries that it does not hold yet. Caller closes. */
 int tool_store(const struct tool *t, struct store **s, struct err *e);
 
