@@ -250,20 +250,6 @@ static int search(const struct tool *t, const struct options *o, struct opened *
     return e->code;
 }
 
-static char *command_again(int argc, char **argv)
-{
-    char *text = NULL;
-    size_t size = 0;
-    FILE *f = open_memstream(&text, &size);
-    if (!f)
-        return NULL;
-    fputs("assay", f);
-    for (int i = 0; i < argc; i++)
-        fprintf(f, strpbrk(argv[i], " '\"$\\`&;|<>()*?[]!#~\n\t") || !*argv[i] ? " '%s'" : " %s", argv[i]);
-    fclose(f);
-    return text;
-}
-
 static int run(struct tool *t, int argc, char **argv)
 {
     struct options o = {0};
