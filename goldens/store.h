@@ -26,7 +26,8 @@ int store_import_model(struct store *s, const char *data_dir, const char *model,
 /* Inserts a golden (identity: SHA-256 of its canonical exchange text). status: active, pending, negative.
  * The same content again is no error and gives the same id; it keeps its status and may receive row hashes. */
 int store_golden_put(struct store *s, const struct golden *g, const char *status, int64_t *id, struct err *e);
-/* arm: its name, or 8 digits or more of its hash; NULL: the active golden of (model, battery), arm "eager" first. E_MISSING when there is none; caller frees. */
+/* arm: its name, or 8 digits or more of its hash; NULL: the active golden of (model, battery), arm "eager" first.
+ * E_MISSING when there is none; caller frees. */
 int store_golden_get(struct store *s, const char *model, const char *battery, const char *arm, struct golden **g,
                      char sha256[SHA256_HEX_SIZE], struct err *e);
 /* The same by hash, or by its first 8 digits or more. */

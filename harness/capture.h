@@ -12,10 +12,10 @@ struct capture_spec {
     const struct battery *battery;
     int repeats, top_k; /* passes over a prompt, at least 1; values kept at a position */
     const char *arm;    /* of the golden */
-    /* NULL: the oracle decodes greedily. Else [battery->prompts] ids that it is fed token by token and in one pass: what
-     * it says about an arm's own tokens. */
+    /* NULL: the oracle decodes greedily. Else [battery->prompts] ids that it is fed token by token and in one pass:
+     * what it says about an arm's own tokens. */
     const struct stream *forced;
-    const char *date;   /* YYYY-MM-DD */
+    const char *date; /* YYYY-MM-DD */
     /* NULL is fine */
     void (*progress)(void *arg, const char *prompt, int done, int total);
     void *progress_arg;
