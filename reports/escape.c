@@ -109,10 +109,21 @@ static void csv_unit(FILE *f, const char *unit)
     fputs(*unit == '"' ? "\"\"" : unit, f);
 }
 
+/* 1 when a spreadsheet may take the text for a formula; some read full-width signs as well. */
+static int is_formula(const char *text)
+{
+    static const char *const sign[] = {"=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20"};
+    text += strspn(text, " ");
+    for (size_t i = 0; i < sizeof sign / sizeof *sign; i++)
+        if (!strncmp(text, sign[i], strlen(sign[i])))
+            return 1;
+    return 0;
+}
+
 void put_csv(FILE *f, const char *text)
 {
     fputc('"', f);
-    if (text && *text && strspn(text, " ") < strlen(text) && strchr("=+-@", text[strspn(text, " ")]))
+    if (text && is_formula(text))
         fputc('\'', f);
     put_all(f, text, csv_unit);
     fputc('"', f);

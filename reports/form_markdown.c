@@ -6,7 +6,9 @@
 #include <string.h>
 
 #define COMMENT_MAX 60000 /* bytes; GitHub takes 65536 characters */
-#define TEXT_MAX    800   /* bytes of one text */
+#define TEXT_MAX    800   /* bytes of one text; one byte may take 13 of Markdown */
+#define TEXT_LEAST  8     /* so short are texts cut before a run's details are given up */
+#define LIST_TEXT   100   /* of a text in the list of runs */
 #define RUN_LEAST   5000  /* with less room a run is not described, only listed */
 #define TAIL        4000  /* of a run's room, kept for what follows its differences */
 
@@ -26,16 +28,16 @@ static long num(const json_t *o, const char *key)
 }
 
 /* Hosts look for issue numbers, mentions and commits everywhere but in code. */
-static void put_code(FILE *f, const char *text)
+static void put_code(FILE *f, const char *text, size_t most)
 {
     if (!text || !*text) {
         fputs("-", f);
         return;
     }
-    char *visible = text_visible(text, strnlen(text, TEXT_MAX), 0);
+    char *visible = text_visible(text, strnlen(text, most), 0);
     fputs("<code>", f);
     put_markdown(f, visible);
-    fputs(strlen(text) > TEXT_MAX ? "\u2026</code>" : "</code>", f);
+    fputs(strlen(text) > most ? "\u2026</code>" : "</code>", f);
     free(visible);
 }
 
@@ -52,11 +54,11 @@ static void put_overview(FILE *f, const struct report *const *runs, int n)
             break;
         }
         fprintf(f, "| %s | **%s** | %lld | ", mark(r), report_verdict(r), (long long)r->id);
-        put_code(f, r->model);
+        put_code(f, r->model, LIST_TEXT);
         fputs(" | ", f);
-        put_code(f, r->battery_name);
+        put_code(f, r->battery_name, LIST_TEXT);
         fputs(" | ", f);
-        put_code(f, r->arm);
+        put_code(f, r->arm, LIST_TEXT);
         if (s)
             fprintf(f, " | %ld/%ld | %ld/%ld | %zu |\n", num(s, "prompts_exact"), num(s, "prompts"),
                     num(s, "tokens_equal"), num(s, "tokens"), json_array_size(json_object_get(s, "roots")));
@@ -66,7 +68,7 @@ static void put_overview(FILE *f, const struct report *const *runs, int n)
     fputc('\n', f);
 }
 
-static void put_item(FILE *f, const struct report *r, const struct verdict_row *v, long limit, int *cut)
+static void put_item(FILE *f, const struct report *r, const struct verdict_row *v, long limit, int *cut, size_t most)
 {
     if (ftell(f) > limit) {
         ++*cut;
@@ -74,18 +76,18 @@ static void put_item(FILE *f, const struct report *r, const struct verdict_row *
     }
     char *text = report_sentence(r, v);
     fputs(verdict_is_benign(v->verdict) ? "- " : "- **", f);
-    put_code(f, text);
+    put_code(f, text, most);
     fputs(verdict_is_benign(v->verdict) ? "\n" : "**\n", f);
     free(text);
 }
 
 /* Differences of one kind: what fails comes first, so that a shortened list never hides it. */
-static void put_kind(FILE *f, const struct report *r, int benign, long limit, int *cut)
+static void put_kind(FILE *f, const struct report *r, int benign, long limit, int *cut, size_t most)
 {
     for (int i = 0; i < r->rows; i++) {
         const struct verdict_row *v = &r->row[i];
         if (verdict_is_benign(v->verdict) == benign && (v->verdict != V_CASCADE || v->root || v->forced))
-            put_item(f, r, v, limit, cut);
+            put_item(f, r, v, limit, cut, most);
     }
 }
 
@@ -97,20 +99,20 @@ static int listed(const struct report *r)
     return n;
 }
 
-static void put_differences(FILE *f, const struct report *r, long limit)
+static void put_differences(FILE *f, const struct report *r, long limit, size_t most)
 {
     int cut = 0, n = listed(r);
     if (!n)
         return;
     fprintf(f, "<details><summary>%d difference%s</summary>\n\n", n, n == 1 ? "" : "s");
-    put_kind(f, r, 0, limit, &cut);
-    put_kind(f, r, 1, limit, &cut);
+    put_kind(f, r, 0, limit, &cut, most);
+    put_kind(f, r, 1, limit, &cut, most);
     if (cut)
         fprintf(f, "- and %d more: `assay show %lld --all`\n", cut, (long long)r->id);
     fputs("\n</details>\n\n", f);
 }
 
-static void put_counters(FILE *f, const struct report *r)
+static void put_counters(FILE *f, const struct report *r, size_t most)
 {
     const char *name;
     json_t *c;
@@ -121,61 +123,86 @@ static void put_counters(FILE *f, const struct report *r)
     {
         const json_t *expected = json_object_get(c, "expected");
         fputs("| ", f);
-        put_code(f, name);
+        put_code(f, name, most);
         fprintf(f, " | %ld | ", num(c, "ran"));
         fprintf(f, json_is_integer(expected) ? "%ld |\n" : "unknown |\n", num(c, "expected"));
     }
     fputc('\n', f);
 }
 
-static void put_provenance(FILE *f, const struct report *r)
+static void put_provenance(FILE *f, const struct report *r, size_t most)
 {
     static const char *const keys[] = {"golden_sha256", "battery_sha256", "model_sha256",
                                        "commit",        "started",        "finished"};
     const json_t *oracle = json_object_get(r->summary, "oracle");
     static const char *const of_oracle[] = {"name", "version", "gpu", "dtype"};
     fputs("<details><summary>Provenance, counters, how to run it again</summary>\n\n", f);
-    put_counters(f, r);
+    put_counters(f, r, most);
     fputs("| | |\n|---|---|\n| oracle |", f);
     for (size_t i = 0; i < sizeof of_oracle / sizeof *of_oracle; i++) {
         fputc(' ', f);
-        put_code(f, json_string_value(json_object_get(oracle, of_oracle[i])));
+        put_code(f, json_string_value(json_object_get(oracle, of_oracle[i])), most);
     }
     fputs(" |\n", f);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         fprintf(f, "| %s | ", keys[i]);
-        put_code(f, json_string_value(json_object_get(r->run, keys[i])));
+        put_code(f, json_string_value(json_object_get(r->run, keys[i])), most);
         fputs(" |\n", f);
     }
     const char *again = json_string_value(json_object_get(r->summary, "again"));
     if (again && *again) {
         fputs("| again | ", f);
-        put_code(f, again);
+        put_code(f, again, most);
         fputs(" |\n", f);
     }
     fputs("\n</details>\n\n", f);
 }
 
-static void put_run(FILE *f, const struct report *r, long limit)
+static void put_run(FILE *f, const struct report *r, long limit, size_t most)
 {
     char power[200];
     fprintf(f, "### %s %s: ", mark(r), report_verdict(r));
-    put_code(f, r->model);
+    put_code(f, r->model, most);
     fputs(", ", f);
-    put_code(f, r->battery_name);
+    put_code(f, r->battery_name, most);
     fputs("\n\nWhy: ", f);
-    put_code(f, r->why);
+    put_code(f, r->why, most);
     fputs("\n\n", f);
     for (int i = 0; i < r->notes; i++) {
         fputs("> Note: ", f);
-        put_code(f, r->note[i]);
+        put_code(f, r->note[i], most);
         fputs("\n\n", f);
     }
-    put_differences(f, r, limit);
-    put_provenance(f, r);
+    put_differences(f, r, limit, most);
+    put_provenance(f, r, most);
     report_power(r, power, sizeof power);
     if (*power)
         fprintf(f, "Power: %s\n\n", power);
+}
+
+/* One run's part in at most `room` bytes: where the texts are too long for it, they are cut shorter. */
+static int put_fitting(FILE *out, const struct report *r, long room)
+{
+    char *text = NULL;
+    size_t size = 0;
+    for (size_t most = TEXT_MAX; most >= TEXT_LEAST; most /= 2) {
+        FILE *f = open_memstream(&text, &size);
+        if (!f)
+            return 0;
+        put_run(f, r, room - TAIL, most);
+        if (fclose(f))
+            break;
+        if ((long)size <= room) {
+            fputs(text, out);
+            free(text);
+            return 1;
+        }
+        free(text);
+        text = NULL;
+    }
+    free(text);
+    fprintf(out, "No room for the details of run %lld: `assay show %lld`\n\n", (long long)r->id, (long long)r->id);
+    return 1;
 }
 
 static int write(FILE *f, const struct report *const *runs, int n, struct err *e)
@@ -193,7 +220,11 @@ static int write(FILE *f, const struct report *const *runs, int n, struct err *e
                     (long long)runs[i]->id);
             break;
         }
-        put_run(out, runs[i], at + room - TAIL);
+        if (!put_fitting(out, runs[i], room)) {
+            fclose(out);
+            free(text);
+            return FAIL(e, E_NOMEM, "out of memory for the report");
+        }
     }
     fclose(out);
     fputs(text ? text : "", f);

@@ -17,6 +17,7 @@ const char *const hostile[] = {
     "\u05d0\u05d1\u05d2 123 (right to left)",
     "|a|b|\n|---|\n| `c` **bold** [link](http://x.example) ![i](y) @somebody #1 www.x.example",
     "=HYPERLINK(\"http://x.example\",\"x\")",
+    "  \uff1dHYPERLINK(1)",
     "a,\"b\"\nc;\td\r\n",
     "\u2028line\u2029paragraph\u200bno width\ufeff",
     "--><svg onload=window.injected=1>",

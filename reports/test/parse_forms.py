@@ -1,4 +1,4 @@
-"""Reads every form of one report with real parsers. usage: parse_forms.py FOLDER (report.html, .md, .xml, .json, .csv)
+"""Reads every form of one report with real parsers. usage: parse_forms.py FOLDER [schema] (report.html, .md, .xml, .json, .csv)
 
 Prints what is wrong and exits 1.
 """
@@ -63,6 +63,17 @@ for kind, text in page.scripts:
 report = json.loads(texts["json"])
 if report["schema"] != "assay-report/1" or not report["runs"]:
     sys.exit("json: not assay-report/1")
+if sys.argv[2:] == ["schema"]:
+    import jsonschema  # python3-jsonschema of Debian
+
+    with open("reports/schema/assay-report-1.json") as f:
+        schema = json.load(f)
+    jsonschema.Draft202012Validator.check_schema(schema)
+    jsonschema.Draft202012Validator(schema).validate(report)
+    wrong = json.loads(texts["json"])
+    wrong["runs"][0]["verdict"] = "MAYBE"
+    if jsonschema.Draft202012Validator(schema).is_valid(wrong):
+        sys.exit("json: the schema would take anything")
 prompts = sum(len(r["prompts"]) for r in report["runs"])
 differences = [d for r in report["runs"] for p in r["prompts"] for d in p["differences"]]
 
@@ -83,7 +94,8 @@ if any(len(row) != len(rows[0]) for row in rows):
     sys.exit("csv: a row of another length")
 named = {(r["prompt"], r["verdict"]) for r in (dict(zip(rows[0], row)) for row in rows[1:])}
 for cell in (c for row in rows[1:] for c in row):
-    if cell[:1] in "=+-@" and cell and not cell.lstrip("-").replace(".", "").replace("e", "").replace("-", "").isdigit():
+    cell = cell.lstrip(" ")
+    if cell and cell[0] in "=+-@\uff1d\uff0b\uff0d\uff20" and not cell.lstrip("-").replace(".", "").replace("e", "").replace("-", "").isdigit():
         sys.exit("csv: a spreadsheet would compute %r" % cell)
 if any(d["verdict"] not in {v for _, v in named} for d in differences):
     sys.exit("csv: a verdict of the JSON form is missing")
