@@ -2,6 +2,7 @@
 #include "tools/gate.h"
 
 #include "goldens/ratify.h"
+#include "harness/device.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,13 +16,12 @@ static int same(const json_t *o, const char *key, const char *value)
 /* A run was judged with the anchor that was in force then: a person may have said yes, or taken it back, since. */
 static int same_anchor(const struct gate *g, const struct session *s, const json_t *summary)
 {
-    char now[SHA256_HEX_SIZE] = "";
+    char now[SHA256_HEX_SIZE] = "", device[128];
     struct anchor *a = NULL;
     struct err none = {0};
-    const char *device = json_string_value(json_object_get(summary, "device"));
     const char *then = json_string_value(json_object_get(json_object_get(summary, "anchor"), "sha256"));
-    if (store_anchor_get(g->store, s->golden->model, s->battery->name, s->engine->arm, device ? device : "", &a, now,
-                         &none))
+    device_of_engine(s->engine->build, device, sizeof device);
+    if (store_anchor_get(g->store, s->golden->model, s->battery->name, s->engine->arm, device, &a, now, &none))
         now[0] = 0;
     anchor_free(a);
     return !strcmp(now, then ? then : "");

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# assay flip, flags, bench decode: every refusal, what is edited and when; and the whole story of tools/demo-flip.sh.
+set -u
+tmp=$ASSAY_TEST_TMP
+case $ASSAY in /*) ;; *) ASSAY=$PWD/$ASSAY ;; esac
+mkdir -p "$tmp/data/batteries/policies"
+for f in batteries/*; do
+    case $f in batteries/flags.json | batteries/policies) ;; *) ln -s "$PWD/$f" "$tmp/data/batteries/" ;; esac
+done
+ln -s "$PWD/goldens" "$PWD/kernels" "$tmp/data/"
+cp batteries/policies/*.json "$tmp/data/batteries/policies/"
+cp batteries/flags.json "$tmp/data/batteries/"
+flags=$tmp/data/batteries/flags.json
+shipped=$ASSAY
+export ASSAY_STORE=$tmp/s.db XDG_CACHE_HOME=$tmp/cache
+bad=0
+# expect STATUS TEXT ARGUMENTS...: runs assay on that data folder, both outputs together must hold TEXT
+expect() {
+    local status=$1 text=$2 out rc
+    shift 2
+    out=$(ASSAY_DATA=$tmp/data "$shipped" "$@" 2>&1 </dev/null)
+    rc=$?
+    if [ $rc != "$status" ] || ! grep -qF -- "$text" <<<"$out"; then
+        printf 'assay %s: status %s (wanted %s), wanted "%s", said:\n%s\n' "$*" $rc "$status" "$text" "$out"
+        bad=1
+    fi
+}
+same() { [ "$1" = "$2" ] || { echo "$3: \"$1\", not \"$2\""; bad=1; }; }
+sum() { sha256sum <"$flags"; }
+# policy NAME: parity of one model on smoke as a GB10, the rest as Python says over p
+policy() {
+    python3 - "$tmp/data/batteries/policies/$1.json" <<EOF
+import json, sys
+p = json.load(open("batteries/policies/demo-quick.json"))
+p["name"] = "$1"
+p["parity"] = {"runs": [{"model": "tiny-dense-nvfp4", "batteries": ["smoke"]}]}
+p["pairs"] = {"recent": 2}
+for k in ("determinism", "batch", "mutants"):
+    p[k] = {"not_applicable": "the test is about something else"}
+$2
+json.dump(p, open(sys.argv[1], "w"))
+EOF
+}
+
+expect 0 'usage: assay flip FLAG=on|off' flip --help
+expect 0 'usage: assay flags' flags --help
+expect 0 'marlin_atomic_add    off      deprecated' flags
+expect 2 'flags are marlin_dense' flip nobody=on
+expect 2 'one FLAG=VALUE is expected' flip
+expect 2 'FLAG=on or FLAG=off is expected' flip marlin_dense=maybe
+expect 2 'is "on" by default already' flip marlin_dense=on
+expect 2 'marlin_atomic_add is deprecated: its default cannot be flipped' flip marlin_atomic_add=on
+expect 2 'which has no flag cuda_graph' flip cuda_graph=on
+expect 4 'nobody.json' flip marlin_dense=off --policy nobody
+expect 4 'no store at' flags history
+expect 2 'nothing, or history [FLAG], is expected' flags colour
+[ ! -e "$tmp/s.db" ] || { echo 'a store was made only to be looked at'; bad=1; }
+
+# --- a policy that leaves something out, or says it badly, is none ---
+policy p 'del p["memory"]'
+expect 3 'p.json: memory: a policy says of every check what it asks' flip marlin_dense=off --policy p
+policy p 'p["parity"] = {"not_applicable": "tired"}'
+expect 3 'parity: a gate without it is none' flip marlin_dense=off --policy p
+policy p 'p["memory"] = {"not_applicable": ""}'
+expect 3 'stands alone and gives a reason' flip marlin_dense=off --policy p
+policy p 'p["speed"] = {}'
+expect 3 'unknown key "speed"' flip marlin_dense=off --policy p
+policy p 'p["bench"] = {"model": "m", "sizes": [1], "runs": 1, "tokens": 2, "min_ratio": 1, "max_memory_ratio": 1}'
+expect 3 'bench: "runs" must be a number from 2 to 100' flip marlin_dense=off --policy p
+policy p 'p["mutants"] = {"model": "m", "battery": "b", "only": ["zeros"]}'
+expect 3 'must give its "reason"' flip marlin_dense=off --policy p
+
+# --- evidence that is not there, and that says no: refused, nothing edited ---
+before=$(sum)
+policy absent 'p["memory"] = {"evidence": "kernels/nowhere.json"}'
+expect 4 'memory, defaults, kernels/nowhere.json: NO_EVIDENCE' flip marlin_dense=off --policy absent --yes
+policy absent 'p["parity"]["runs"][0]["batteries"] = ["nothing"]'
+expect 4 'parity, defaults, tiny-dense-nvfp4 nothing: NO_EVIDENCE' flip marlin_dense=off --policy absent --yes
+policy counted 'p["counters"]["rules"] = [{"when": ["marlin_dense=off"], "zero": ["grouped_gemms"]}]'
+expect 1 'counter grouped_gemms: ' flip marlin_dense=off --policy counted --yes
+policy counted 'p["counters"]["rules"] = [{"when": ["marlin_dense=off"], "ran": ["dense_gemms"]}]'
+expect 1 'the new route did not run' flip marlin_dense=off --policy counted --yes
+policy counted 'p["counters"]["rules"] = [{"when": ["marlin_dense=on"], "ran": ["dense_gemms"]}]'
+expect 4 'no rule of the policy speaks about these flags' flip marlin_dense=off --policy counted --yes
+policy lazy 'p["mutants"] = {"model": "tiny-dense-nvfp4", "battery": "smoke", "only": ["zeros"], "reason": "r"}'
+expect 4 '1 mutants, 0 controls: at least one of each is needed' flip marlin_dense=off --policy lazy --yes
+echo '{"errors": 3, "sources": {"batteries/smoke.json": "0"}}' >"$tmp/data/batteries/policies/memory"
+policy memory 'p["memory"] = {"evidence": "batteries/policies/memory"}'
+expect 1 '3 errors' flip marlin_dense=off --policy memory --yes
+echo '{"errors": 0, "sources": {"batteries/smoke.json": "0"}}' >"$tmp/data/batteries/policies/memory"
+expect 4 'speaks of another batteries/smoke.json' flip marlin_dense=off --policy memory --yes
+same "$(sum)" "$before" 'a refused flip edited flags.json'
+
+# --- granted: nothing without a yes; a file that cannot be written is finished by the same command ---
+policy good ''
+expect 0 'GRANTED, and nothing is changed without a yes' flip marlin_dense=off --policy good
+same "$(sum)" "$before" 'a flip without a yes edited flags.json'
+mkdir "$flags.new"
+expect 3 'cannot write' flip marlin_dense=off --policy good --yes
+same "$(sum)" "$before" 'a file that cannot be written was written'
+expect 0 'the ledger granted marlin_dense=off, the file says on' flags history marlin_dense
+rmdir "$flags.new"
+expect 0 '[from the store]' flip marlin_dense=off --policy good --yes
+expect 0 'marlin_dense         off      default-off' flags
+expect 0 'arm       native:cpu gpu=gb10 reduce=f32 route=grouped' run --engine native gpu=gb10 --model tiny-dense-nvfp4 --battery smoke
+# a flag that was flipped lately is paired
+expect 0 'with marlin_dense=on' flip marlin_e1_par1=on --policy good
+expect 0 'GRANTED' flip marlin_dense=on --policy good --yes
+same "$(sum)" "$before" 'there and back'
+expect 0 'all seals and links hold' store check
+
+# --- a deprecated flag warns once and changes nothing ---
+out=$("$shipped" run --engine native marlin_atomic_add=on marlin_atomic_add=off --model tiny-dense-nvfp4 --battery smoke 2>&1)
+same "$(grep -c 'marlin_atomic_add is deprecated and has no effect; version 0.3 removes it' <<<"$out")" 1 'warnings'
+grep -q 'arm  *native:cpu gpu=h200 reduce=f32 route=dense$' <<<"$out" || { echo "another arm: $out"; bad=1; }
+
+# --- bench decode ---
+expect 5 'VOID: c1, ' bench decode --sizes 1 --runs 2 --tokens 2 --cpu-clock --max-spread 0
+expect 0 "the same in each run, the golden's tokens" bench decode route=dense route=grouped --sizes 1,2 --runs 2 --tokens 4 \
+    --cpu-clock --max-spread 1e9 --battery smoke
+expect 2 'from 1 to 64' bench decode --sizes 0
+expect 2 'native has no flag' bench decode colour=red
+
+# --- mutants: a control that lives, a mutant of each level that dies, one that the battery hides and the probe shows ---
+expect 0 ' 0 not as they must be' mutants --only control,adapter_control,golden_control,zeros,swap_best,golden_lost_prompt,reduce_f16
+expect 2 'no mutant "nobody"' mutants --only nobody
+[ "$("$shipped" mutants --list | grep -vc 'control:')" -ge 20 ] || { echo 'fewer than 20 mutants'; bad=1; }
+
+[ -n "${NOSTORY:-}" ] || ASSAY=$shipped tools/demo-flip.sh --quick >"$tmp/story" 2>&1 || { tail -40 "$tmp/story"; bad=1; }
+exit $bad
