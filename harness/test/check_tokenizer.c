@@ -153,12 +153,14 @@ static void check_line(struct tokenizer *t, const json_t *line, int number)
 /* Recorded with Hugging Face's own tokenizers 0.23.3. */
 START_TEST(every_kind_of_tokenizer_gives_the_recorded_ids)
 {
-    struct mapped m;
+    void *text;
+    size_t bytes;
     struct err e = {0};
     struct tokenizer *t = NULL;
     int number = 0, variants = 0;
-    ck_assert_msg(mapped_open("harness/test/data/tokenizer-variants.jsonl", &m, &e) == OK, "%s", e.text);
-    for (const char *p = m.data, *end = p + m.bytes; p < end;) {
+    ck_assert_msg(packed_read("harness/test/data/tokenizer-variants.jsonl.zst", 1 << 20, &text, &bytes, &e) == OK, "%s",
+                  e.text);
+    for (const char *p = text, *end = p + bytes; p < end;) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         json_t *line = json_parse(p, (size_t)(stop - p), "tokenizer-variants.jsonl", ++number, &e);
         ck_assert_msg(line != NULL, "%s", e.text);
@@ -174,7 +176,7 @@ START_TEST(every_kind_of_tokenizer_gives_the_recorded_ids)
     }
     ck_assert_int_eq(variants, 9);
     tokenizer_close(t);
-    mapped_close(&m);
+    free(text);
 }
 END_TEST
 

@@ -79,7 +79,7 @@ START_TEST(every_recorded_step_of_the_tensor_core_is_equal_in_every_bit)
     struct tensor_core t = scalar_tensor_core(90);
     long outputs;
     ck_assert_int_eq(golden(&t, &outputs), 0);
-    ck_assert_int_eq(outputs, 57600);
+    ck_assert_int_eq(outputs, 19200);
 }
 END_TEST
 
