@@ -14,6 +14,8 @@ static const char usage[] = "usage: assay list [--model M] [--battery B] [--verd
                             "  --since TIME  started at that time or later, as the list writes it\n"
                             "  --limit N     at most N runs (50)\n";
 
+#define WIDE 100 /* columns that a line for a run wants, its arm not counted in full */
+
 static int run(struct tool *t, int argc, char **argv);
 
 COMMAND(list) = {.name = "list", .summary = "the runs of the store", .usage = usage, .order = 44, .run = run};
@@ -29,30 +31,44 @@ static long num(const json_t *o, const char *key)
     return (long)json_integer_value(json_object_get(o, key));
 }
 
+/* A column a field; where the terminal is too narrow for them, a run takes three lines. */
+static void print_line(const struct tool *t, const json_t *o, int narrow)
+{
+    const json_t *s = json_object_get(o, "summary");
+    char prompts[32] = "-", tokens[32] = "-";
+    const char *verdict = *str(o, "verdict") ? str(o, "verdict") : "unfinished";
+    if (json_is_object(s)) {
+        snprintf(prompts, sizeof prompts, "%ld/%ld", num(s, "prompts_exact"), num(s, "prompts"));
+        snprintf(tokens, sizeof tokens, "%ld/%ld", num(s, "tokens_equal"), num(s, "tokens"));
+    }
+    printf("%5ld  ", num(o, "run"));
+    if (!narrow)
+        printf("%-19.19s  %-20s %-9s %-9s %-11s  ", str(o, "started"), str(o, "model"), str(o, "battery"), prompts,
+               tokens);
+    run_text_verdict(stdout, t, verdict);
+    if (narrow) {
+        int room = t->width - 7;
+        printf("%*s %s, %s\n%7s%.*s\n", strlen(verdict) < 13 ? (int)(13 - strlen(verdict)) : 0, "", str(o, "model"),
+               str(o, "battery"), "", room, str(o, "arm"));
+        printf("%7s%.16s, prompts %s, tokens %s\n", "", str(o, "started"), prompts, tokens);
+        return;
+    }
+    printf("%*s  %s\n", strlen(verdict) < 13 ? (int)(13 - strlen(verdict)) : 0, "", str(o, "arm"));
+}
+
 static void print(const struct tool *t, const json_t *list)
 {
     size_t i;
     json_t *o;
+    int narrow = t->width < WIDE;
     if (!json_array_size(list)) {
         puts("no runs yet: `assay run --help`, or `assay demo` for the shipped models");
         return;
     }
-    printf("%5s  %-19.19s  %-20s %-9s %-9s %-11s  %-13s  %s\n", "run", "started", "model", "battery", "prompts",
-           "tokens", "verdict", "arm");
-    json_array_foreach(list, i, o)
-    {
-        const json_t *s = json_object_get(o, "summary");
-        char prompts[32] = "-", tokens[32] = "-";
-        if (json_is_object(s)) {
-            snprintf(prompts, sizeof prompts, "%ld/%ld", num(s, "prompts_exact"), num(s, "prompts"));
-            snprintf(tokens, sizeof tokens, "%ld/%ld", num(s, "tokens_equal"), num(s, "tokens"));
-        }
-        const char *verdict = *str(o, "verdict") ? str(o, "verdict") : "unfinished";
-        printf("%5ld  %-19.19s  %-20s %-9s %-9s %-11s  ", num(o, "run"), str(o, "started"), str(o, "model"),
-               str(o, "battery"), prompts, tokens);
-        run_text_verdict(stdout, t, verdict);
-        printf("%*s  %s\n", strlen(verdict) < 13 ? (int)(13 - strlen(verdict)) : 0, "", str(o, "arm"));
-    }
+    if (!narrow)
+        printf("%5s  %-19.19s  %-20s %-9s %-9s %-11s  %-13s  %s\n", "run", "started", "model", "battery", "prompts",
+               "tokens", "verdict", "arm");
+    json_array_foreach(list, i, o) print_line(t, o, narrow);
 }
 
 static int check(const char *verdict, const char *limit, int n, char **words, struct run_filter *f, struct err *e)

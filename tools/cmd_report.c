@@ -1,4 +1,5 @@
 /* assay report - stored runs as a page, a comment, test results, or data */
+#include "reports/flip.h"
 #include "reports/form.h"
 #include "tools/command.h"
 
@@ -14,8 +15,10 @@
 
 static const char usage[] =
     "usage: assay report RUN [RUN ...] --html|--markdown|--junit|--json|--csv [-o FILE]\n"
+    "       assay report flip[:ROW] --html|--markdown|--junit|--json|--csv [-o FILE]\n"
     "\n"
     "Writes one report about stored runs: `assay list` shows their numbers, A..B means all from A to B, 0 the newest.\n"
+    "flip is the last decision of the gate about a default, flip:ROW the one in that row of the ledger.\n"
     "\n"
     "  --html          one page that needs no network; light and dark, works without JavaScript\n"
     "  --markdown      fits a comment of a pull request, details folded\n"
@@ -81,12 +84,16 @@ static int choose_form(const struct tool *t, const char *const *chosen, const ch
     return *form ? OK : FAIL(e, E_USAGE, "a form is needed: --html, --markdown, --junit, --json or --csv");
 }
 
-static int write_out(const struct form *form, const struct report *const *r, int n, const char *output, struct err *e)
+/* About runs, or about the one decision `flip` when that is not NULL. */
+static int write_out(const struct form *form, const struct report *const *r, int n, const json_t *flip,
+                     const char *output, struct err *e)
 {
     char *text = NULL;
     size_t size = 0;
     FILE *f = open_memstream(&text, &size);
-    int rc = f ? form->write(f, r, n, e) : FAIL(e, E_NOMEM, "out of memory");
+    int rc = !f     ? FAIL(e, E_NOMEM, "out of memory")
+             : flip ? flip_write(f, form->name, flip, e)
+                    : form->write(f, r, n, e);
     if (f && fclose(f) && rc == OK)
         rc = FAIL(e, E_NOMEM, "out of memory for the report");
     if (rc == OK && output)
@@ -141,11 +148,45 @@ static int report(const struct tool *t, const int64_t *id, int n, const struct f
         rc = report_gather(s, id[i], tok[i] ? piece : NULL, tok[i], &r[i], e);
     }
     if (rc == OK)
-        rc = write_out(form, (const struct report *const *)r, n, output, e);
+        rc = write_out(form, (const struct report *const *)r, n, NULL, output, e);
     for (int i = 0; i < n; i++) {
         report_free(r[i]);
         tokenizer_close(tok[i]);
     }
+    store_close(s);
+    return rc;
+}
+
+/* "flip" or "flip:ROW" -> the row, 0: the last; -1: it is no such word. */
+static int64_t flip_row(int n, char **words)
+{
+    int64_t row = 0;
+    if (n != 1 || strncmp(words[0], "flip", 4) || (words[0][4] && words[0][4] != ':'))
+        return -1;
+    return !words[0][4] || parse_number(words[0] + 5, strlen(words[0] + 5), &row) ? row : -1;
+}
+
+static int report_flip(const struct tool *t, int64_t row, const struct form *form, const char *output, struct err *e)
+{
+    struct store *s = NULL;
+    json_t *list = NULL;
+    const json_t *found = NULL;
+    int rc;
+    if ((rc = store_open(t->store_path, &s, e)) || (rc = store_ledger_list(s, "flip", &list, e)))
+        goto out;
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *o = json_array_get(list, i);
+        if (!row || json_integer_value(json_object_get(o, "seq")) == row)
+            found = o;
+    }
+    if (!found && row)
+        rc = FAIL(e, E_MISSING, "row %lld of the ledger is no decision about a default", (long long)row);
+    else if (!found)
+        rc = FAIL(e, E_MISSING, "no decision about a default is stored; `assay flip --help`");
+    else
+        rc = write_out(form, NULL, 0, found, output, e);
+out:
+    json_decref(list);
     store_close(s);
     return rc;
 }
@@ -166,9 +207,10 @@ static int run(struct tool *t, int argc, char **argv)
     const struct form *form = NULL;
     struct err e = {0};
     if (n >= 0) {
+        int64_t row = flip_row(n, words);
         status = 0;
-        if (parse_runs(n, words, id, &ids, &e) || choose_form(t, chosen, output, &form, &e) ||
-            report(t, id, ids, form, output, &e))
+        if ((row < 0 && parse_runs(n, words, id, &ids, &e)) || choose_form(t, chosen, output, &form, &e) ||
+            (row < 0 ? report(t, id, ids, form, output, &e) : report_flip(t, row, form, output, &e)))
             status = tool_fail(t, "report", &e);
     }
     free(words);

@@ -1,5 +1,6 @@
 /* forms - every form from stored runs: complete, parseable, and deaf to what the texts in it say */
 #include "reports/escape.h"
+#include "reports/flip.h"
 #include "reports/form.h"
 #include "reports/test/help_run.h"
 
@@ -397,6 +398,39 @@ START_TEST(counters_power_and_the_command_stand_in_the_page_and_the_comment)
 }
 END_TEST
 
+START_TEST(a_decision_about_a_default_is_deaf_to_its_texts)
+{
+    static const char *const forms[] = {"html", "markdown", "junit", "csv", "json"};
+    static const char *const never[][6] = {{"<script>w", "<img", "<svg", "\x1b"},
+                                           {"<script>w", "<img", "<svg", "](", "@somebody", "\x1b"},
+                                           {"<script>w", "<img", "<testcase name=\"inj", "\x1b"},
+                                           {"\"=HYPER", "\x1b"},
+                                           {"\x1b"}};
+    const char *h = hostile[_i];
+    json_t *text = text_json(h);
+    json_t *row = json_pack("{s:i,s:s,s:s,s:{s:O,s:s,s:s,s:s,s:O,s:O,s:b,s:{s:s},s:[{s:O,s:O,s:O,s:s,s:b,s:i,s:O}]}}",
+                            "seq", 7, "at", "now", "sha256", "00", "what", "flag", text, "from", "on", "to", "off",
+                            "decision", "refused", "policy", text, "by", text, "applied", 0, "defaults",
+                            h[0] == '\x1b' ? "x" : h, "on", "evidence", "check", text, "set", text, "about", text,
+                            "outcome", "FAILED", "reused", 1, "run_number", 3, "text", text);
+    ck_assert_ptr_nonnull(row);
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        char *out = NULL;
+        size_t size = 0;
+        FILE *f = open_memstream(&out, &size);
+        ck_assert_msg(f && !flip_write(f, forms[i], row, &e) && !fclose(f), "%s", e.text);
+        for (int k = 0; k < 6 && never[i][k]; k++)
+            ck_assert_msg(!strstr(out, never[i][k]), "%s: %s came through", forms[i], never[i][k]);
+        ck_assert(strstr(out, "FAILED"));
+        free(out);
+    }
+    json_object_del(json_object_get(row, "what"), "evidence");
+    ck_assert_int_eq(flip_write(stdout, "html", row, &e), E_INPUT);
+    json_decref(row);
+    json_decref(text);
+}
+END_TEST
+
 START_TEST(visible_text_hides_nothing_and_twice_is_as_once)
 {
     static const char bytes[] = "a\0\n\x1b\xed\xa0\x80\u202e\\<\u05d0\xff";
@@ -441,6 +475,7 @@ int main(void)
     tcase_add_checked_fixture(deaf, setup, teardown);
     tcase_set_timeout(deaf, 60);
     tcase_add_test(deaf, texts_that_swell_when_they_are_escaped_still_fit_a_comment);
+    tcase_add_loop_test(t, a_decision_about_a_default_is_deaf_to_its_texts, 0, hostiles);
     tcase_add_loop_test(deaf, hostile_texts_neither_break_nor_inject_into_any_form, first, end);
     suite_add_tcase(s, deaf);
     SRunner *r = srunner_create(s);

@@ -53,6 +53,36 @@ assert r['verdict'] == 'FAIL' and d['golden_text'] == ' M' and len(d['oracle_top
 expect 0 '' 1 -o "$tmp/one.csv"
 [ "$(wc -l <"$tmp/one.csv")" = 2049 ] || { echo "one.csv: not a line a token"; bad=1; }
 
+# A decision of the gate: here one that is refused, since its battery is not there.
+expect 4 'no decision about a default is stored' flip --html
+"$ASSAY" flip fp32_reduce=off --policy demo-quick --by 'A <b>person</b>' --store "$tmp/other.db" >/dev/null 2>&1
+store=$tmp/other.db
+expect 0 'REFUSED</strong>' flip --html
+expect 0 'A &lt;b&gt;person&lt;/b&gt;' flip --html
+expect 0 'REFUSED' flip --markdown
+expect 0 '<testsuite tests="8" failures="0" errors="5" skipped="3"' flip --junit
+"$ASSAY" report flip -o "$tmp/flip.xml" --store "$store"
+python3 -c "
+import xml.etree.ElementTree as t
+s = t.parse('$tmp/flip.xml').getroot()[0]
+for name, tag in (('failures', 'failure'), ('errors', 'error'), ('skipped', 'skipped')):
+    assert len(list(s.iter(tag))) == int(s.get(name)), name
+" || bad=1
+expect 0 ',"refused","parity",' flip --csv
+expect 4 'row 1 of the ledger is no decision' flip:1 --json
+expect 2 'is not the number of a run' flip:x --json
+expect 0 '"schema":"assay-flip/1"' flip --json
+expect 0 '' flip -o "$tmp/flip.json"
+python3 -c "
+import json, jsonschema
+schema, o = json.load(open('reports/schema/assay-flip-1.json')), json.load(open('$tmp/flip.json'))
+jsonschema.Draft202012Validator.check_schema(schema)
+jsonschema.Draft202012Validator(schema).validate(o)
+o['flip']['decision'] = 'perhaps'
+assert not jsonschema.Draft202012Validator(schema).is_valid(o)
+" || bad=1
+store=$tmp/store.db
+
 # A run that is killed in the middle says so.
 "$ASSAY" run --engine native --model tiny-dense-nvfp4 --battery strict --threads 1 --store "$store" >/dev/null 2>&1 &
 pid=$!
