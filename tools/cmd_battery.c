@@ -56,7 +56,8 @@ static int open_battery(struct tool *t, const char *name, int unchecked, struct 
 static int is_battery(const struct dirent *d)
 {
     size_t n = strlen(d->d_name);
-    return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "razor.json");
+    return n > 5 && !strcmp(d->d_name + n - 5, ".json") && strcmp(d->d_name, "razor.json") &&
+           strcmp(d->d_name, "flags.json");
 }
 
 /* What cannot be read stands in the list, too. */

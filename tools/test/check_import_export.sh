@@ -34,7 +34,7 @@ expect 2 'active, pending or negative' import golden "$smoke" --status best --st
 expect 2 'no meaning for a battery' import battery batteries/smoke.json --status active --store "$tmp/none.db"
 expect 2 'no meaning for a golden' import golden "$smoke" --variant metal --store "$tmp/none.db"
 expect 2 'a model and a battery' export golden tiny-dense-nvfp4 --store "$tmp/none.db"
-expect 2 'check or stats' store burn --store "$tmp/none.db"
+expect 2 'merge is expected' store burn --store "$tmp/none.db"
 expect 2 'a store needs a file name' import golden "$smoke" --store ''
 expect 4 'no store at' store check --store "$tmp/none.db"
 must test ! -e "$tmp/none.db"
