@@ -7,21 +7,33 @@
 /* Every column with its type and length: no two different rows give the same bytes. */
 static void add_row(struct sha256 *h, sqlite3_stmt *q)
 {
+    unsigned char line[1024];
+    size_t at = 0;
     for (int i = 0; i < sqlite3_column_count(q); i++) {
-        char head[40];
-        int type = sqlite3_column_type(q, i);
-        double x = sqlite3_column_double(q, i);
-        int64_t n = sqlite3_column_int64(q, i);
-        const void *data = type == SQLITE_FLOAT ? (const void *)&x : type == SQLITE_INTEGER ? (const void *)&n : NULL;
-        size_t bytes = data ? 8 : 0;
-        if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
-            data = sqlite3_column_blob(q, i);
-            bytes = (size_t)sqlite3_column_bytes(q, i);
+        int type = sqlite3_column_type(q, i), text = type == SQLITE_TEXT || type == SQLITE_BLOB;
+        double x = type == SQLITE_FLOAT ? sqlite3_column_double(q, i) : 0;
+        int64_t n = type == SQLITE_INTEGER ? sqlite3_column_int64(q, i) : 0;
+        const void *data = text                   ? sqlite3_column_blob(q, i)
+                           : type == SQLITE_FLOAT ? (const void *)&x
+                                                  : (const void *)&n;
+        uint64_t bytes = text ? (uint64_t)sqlite3_column_bytes(q, i) : 8;
+        if (at + 9 + bytes > sizeof line) {
+            sha256_add(h, line, at);
+            at = 0;
         }
-        sha256_add(h, head, (size_t)snprintf(head, sizeof head, "%d:%zu:", type, bytes));
-        if (bytes)
+        line[at++] = (unsigned char)type;
+        memcpy(line + at, &bytes, 8);
+        at += 8;
+        if (at + bytes > sizeof line) {
+            sha256_add(h, line, at);
             sha256_add(h, data, bytes);
+            at = 0;
+        } else if (bytes) {
+            memcpy(line + at, data, bytes);
+            at += bytes;
+        }
     }
+    sha256_add(h, line, at);
 }
 
 static int add_rows_of(struct store *s, struct sha256 *h, sqlite3_stmt *q, int *rows, struct err *e)

@@ -233,15 +233,34 @@ int stream_equal(const struct stream *a, const struct stream *b)
 
 /* --- verdicts --- */
 
-static int put_position(struct store *s, int64_t run, const struct verdict_row *r, struct err *e)
+static void bind_reals(sqlite3_stmt *q, int at, const double *x, int n)
 {
-    return db_run(s,
-                  db_query(s, e, "INSERT INTO position VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "itiiitiirrrrrrri",
-                           run, r->prompt, (int64_t)r->position, (int64_t)r->forced, (int64_t)r->root,
-                           verdict_name(r->verdict), (int64_t)r->golden_id, (int64_t)r->arm_id, r->gap_nats, r->gap_ulp,
-                           r->gap_bound_nats, r->ulp, r->razor_nats, r->jitter_nats, r->self_gap_nats,
-                           (int64_t)r->ties),
-                  e);
+    for (int i = 0; i < n; i++) /* SQLite stores NaN as NULL */
+        sqlite3_bind_double(q, at + i, x[i]);
+}
+
+/* One statement for all rows: a large battery has millions. */
+static int put_positions(struct store *s, int64_t run, const struct verdict_row *row, int rows, struct err *e)
+{
+    sqlite3_stmt *q = db_query(s, e, "INSERT INTO position VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)", "i", run);
+    int rc = q ? OK : e->code;
+    for (const struct verdict_row *r = row; r < row + rows && !rc; r++) {
+        const double real[] = {r->gap_nats,   r->gap_ulp,     r->gap_bound_nats, r->ulp,
+                               r->razor_nats, r->jitter_nats, r->self_gap_nats};
+        sqlite3_bind_text(q, 2, r->prompt, -1, SQLITE_STATIC);
+        sqlite3_bind_int(q, 3, r->position);
+        sqlite3_bind_int(q, 4, r->forced);
+        sqlite3_bind_int(q, 5, r->root);
+        sqlite3_bind_text(q, 6, verdict_name(r->verdict), -1, SQLITE_STATIC);
+        sqlite3_bind_int(q, 7, r->golden_id);
+        sqlite3_bind_int(q, 8, r->arm_id);
+        bind_reals(q, 9, real, 7);
+        sqlite3_bind_int(q, 16, r->ties);
+        rc = db_step(s, q, e) < 0 ? e->code : OK;
+        sqlite3_reset(q);
+    }
+    sqlite3_finalize(q);
+    return rc;
 }
 
 int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row, int rows, enum run_verdict v,
@@ -254,8 +273,8 @@ int store_run_finish(struct store *s, int64_t run, const struct verdict_row *row
     int rc = db_begin(s, e);
     if (!rc) {
         rc = db_run(s, db_query(s, e, "DELETE FROM position WHERE run = ?", "i", run), e);
-        for (int i = 0; i < rows && !rc; i++)
-            rc = put_position(s, run, &row[i], e);
+        if (!rc)
+            rc = put_positions(s, run, row, rows, e);
         db_now(now);
         if (!rc)
             rc = db_run(s,
