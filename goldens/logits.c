@@ -95,9 +95,9 @@ static int unpack_rows(const unsigned char *p, const unsigned char *residual, co
         const uint16_t *f = foretold ? foretold + (size_t)i * (size_t)vocab : NULL;
         if (p[HEAD + (size_t)rows * SHA256_BYTES + (size_t)i])
             join(residual + left++ * wide, f, vocab, r);
-        else if (f)
+        else if (f && f != r)
             memcpy(r, f, wide);
-        else
+        else if (!f)
             return FAIL(e, E_STORE, "%s: row %d is as foretold, and nothing foretells it here", name, i);
         sha256_of(r, wide, hash);
         if (memcmp(hash, p + HEAD + (size_t)i * SHA256_BYTES, SHA256_BYTES))
@@ -117,8 +117,10 @@ int logits_unpack(const void *data, size_t bytes, const uint16_t *foretold, int 
         return e->code;
     if (n != rows || v != vocab)
         return FAIL(e, E_STORE, "%s: %d rows of %d logits, not %d of %d", name, n, v, rows, vocab);
-    for (int i = 0; i < rows; i++)
-        left += p[HEAD + (size_t)rows * SHA256_BYTES + (size_t)i] != 0;
+    const unsigned char *flag = p + HEAD + (size_t)rows * SHA256_BYTES;
+    for (int i = 0; i < rows; left += flag[i++])
+        if (flag[i] > 1)
+            return FAIL(e, E_STORE, "%s: row %d is neither as foretold nor not", name, i);
     if (left ? db_unpack(p + head, bytes - head, left * (size_t)vocab * 2, name, &residual, e) != OK : bytes != head)
         return e->code ? e->code : FAIL(e, E_STORE, "%s: bytes behind its end", name);
     int rc = unpack_rows(p, (unsigned char *)residual, foretold, rows, vocab, name, row, e);

@@ -65,7 +65,7 @@ int store_open(const char *path, struct store **out, struct err *e)
     if (!s)
         return FAIL(e, E_NOMEM, "out of memory");
     snprintf(s->path, sizeof s->path, "%s", path);
-    int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
+    int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc)
         rc = FAIL(e, E_STORE, "%s: %s (%s)", path, s->db ? sqlite3_errmsg(s->db) : "out of memory",
                   strerror(s->db ? sqlite3_system_errno(s->db) : ENOMEM));

@@ -50,8 +50,12 @@ static int number(const char *name, const char *text, double lo, double hi, int6
     return OK;
 }
 
+extern const struct command bench_of_logits;
+
 static int run(struct tool *t, int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "--logits"))
+        return bench_of_logits.run(t, argc - 1, argv + 1);
     const char *growth = NULL, *from = "1e3", *to = "1e7", *battery = "1e4", *prompt = "100", *top_k = "0",
                *shards = "1000", *svg = NULL;
     const struct option_spec spec[] = {{"growth", NULL, &growth},  {"from", "N", &from},     {"to", "N", &to},
