@@ -28,14 +28,17 @@ struct code_block {
     int32_t bias;        /* of the sum, because tables hold V + code_bias */
     float unit, limit;   /* times a column's scale: the unit of the sum; the largest |c| that keeps products whole */
     float reach;         /* times a column's scale: twice the largest product */
-    int32_t smalls;      /* how many small ones */
-    int32_t deep;        /* their products may be cut even where c decides nothing */
-    uint8_t small[16];   /* k of each */
+    int8_t wide[3][16];  /* PLAN_WIDE: all of them, over 2^lsb */
+    int32_t wide_bias;
+    float wide_unit, wide_limit;
+    int32_t smalls;    /* how many small ones */
+    uint8_t small[16]; /* k of each */
 };
 
 enum code_plan {
     PLAN_ZERO, /* the step is the identity */
     PLAN_WHOLE,
+    PLAN_WIDE,  /* three digits hold the small ones too; where they must be cut, as PLAN_SMALL */
     PLAN_SMALL, /* some products are cut one by one */
     PLAN_CAREFUL,
 };

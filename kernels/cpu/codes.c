@@ -5,7 +5,8 @@
 #include <string.h>
 
 #define REACH  25 /* binades below the top that a key of the careful path can tell apart */
-#define WINDOW 14 /* bits below the top that the digits of the quick path hold */
+#define WINDOW 14 /* bits below the top that two digits hold */
+#define WIDE   18 /* bits below the top that no product of a fresh chain needs cut: 7 more for V and scale make 25 */
 
 static int significand(uint16_t a)
 {
@@ -54,6 +55,25 @@ static int split(const uint16_t *a, int top, int window, struct code_block *out,
     return 1;
 }
 
+/* Three digits for all of the block. */
+static void widen(const uint16_t *a, int lsb, int largest, int mantissa, struct code_block *out)
+{
+    int sum = 0;
+    for (int k = 0; k < 16; k++) {
+        int shift = ((a[k] & 0x7fff) >> 7) - 134 - lsb, x = a[k] & 0x7fff ? significand(a[k]) : 0;
+        x = shift >= 0 ? x << (shift & 31) : x >> (-shift & 31);
+        x = a[k] >> 15 ? -x : x;
+        sum += x;
+        out->wide[0][k] = (int8_t)x;
+        x = (x - out->wide[0][k]) / 256;
+        out->wide[1][k] = (int8_t)x;
+        out->wide[2][k] = (int8_t)((x - out->wide[1][k]) / 256);
+    }
+    out->wide_bias = sum * largest;
+    out->wide_unit = power_of_two(lsb);
+    out->wide_limit = power_of_two(lsb + 25 - mantissa);
+}
+
 /* The quick path. lsb: lowest bit of any activation, the small ones too. */
 static void plan_quick(const struct packed_weight *w, const uint16_t *a, int top, int lsb, float most,
                        struct code_block *out)
@@ -70,8 +90,9 @@ static void plan_quick(const struct packed_weight *w, const uint16_t *a, int top
     out->unit = power_of_two(unit);
     out->limit = power_of_two(unit + 25 - mantissa);
     out->reach = most * 2 * (float)largest;
-    out->deep = top - lsb > (mantissa ? 17 : 21);
-    out->plan = out->smalls ? PLAN_SMALL : PLAN_WHOLE;
+    out->plan = !out->smalls ? PLAN_WHOLE : top - lsb <= WIDE ? PLAN_WIDE : PLAN_SMALL;
+    if (out->plan == PLAN_WIDE)
+        widen(a, lsb, largest, mantissa, out);
 }
 
 void code_prepare_row(const struct packed_weight *w, const struct prepared_rows *r, int row, struct code_block *out)

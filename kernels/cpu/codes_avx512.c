@@ -40,18 +40,47 @@ static inline __m512i four(const int8_t *digit, int quarter)
     return _mm512_set1_epi32(x);
 }
 
-/* sum_k A[k]*V[k,column] */
+/* weight * sum_k digit[k]*(V[k,column] + bias) */
+static inline __attribute__((always_inline)) __m512i digit_sum(const struct code_tile *o, const int8_t *digit,
+                                                               short weight)
+{
+    __m512i sum = _mm512_maddubs_epi16(_mm512_load_si512(o->value[0]), four(digit, 0));
+    for (int q = 1; q < 4; q++)
+        sum = _mm512_add_epi16(sum, _mm512_maddubs_epi16(_mm512_load_si512(o->value[q]), four(digit, q)));
+    return _mm512_madd_epi16(sum, _mm512_set1_epi16(weight));
+}
+
+/* sum_k A[k]*V[k,column], without the small ones. */
 static inline __attribute__((always_inline)) __m512i sum_of(const struct code_tile *o, const struct code_block *a)
 {
-    __m512i low = _mm512_setzero_si512(), high = low;
-    for (int q = 0; q < 4; q++) {
-        __m512i v = _mm512_load_si512(o->value[q]);
-        low = _mm512_add_epi16(low, _mm512_maddubs_epi16(v, four(a->digit[0], q)));
-        high = _mm512_add_epi16(high, _mm512_maddubs_epi16(v, four(a->digit[1], q)));
-    }
-    low = _mm512_madd_epi16(low, _mm512_set1_epi16(1));
-    high = _mm512_madd_epi16(high, _mm512_set1_epi16(256));
-    return _mm512_sub_epi32(_mm512_add_epi32(low, high), _mm512_set1_epi32(a->bias));
+    __m512i sum = _mm512_add_epi32(digit_sum(o, a->digit[0], 1), digit_sum(o, a->digit[1], 256));
+    return _mm512_sub_epi32(sum, _mm512_set1_epi32(a->bias));
+}
+
+static inline __attribute__((always_inline)) __m512i wide_sum(const struct code_tile *o, const struct code_block *a)
+{
+    __m512i sum = _mm512_slli_epi32(digit_sum(o, a->wide[2], 256), 8);
+    sum = _mm512_add_epi32(sum, digit_sum(o, a->wide[1], 256));
+    sum = _mm512_add_epi32(sum, digit_sum(o, a->wide[0], 1));
+    return _mm512_sub_epi32(sum, _mm512_set1_epi32(a->wide_bias));
+}
+
+static inline __m512d half_pd(__m512 x, int h)
+{
+    return _mm512_cvtps_pd(h ? _mm512_extractf32x8_ps(x, 1) : _mm512_castps512_ps256(x));
+}
+
+static inline __m512d half_int(__m512i x, int h)
+{
+    return _mm512_cvtepi32_pd(h ? _mm512_extracti32x8_epi32(x, 1) : _mm512_castsi512_si256(x));
+}
+
+/* RZ(c + sum * unit), exact before that. */
+static inline __m512 wide_add(__m512i sum, __m512 unit, __m512 c)
+{
+    __m256 lo = _mm512_cvtpd_ps(_mm512_fmadd_pd(half_int(sum, 0), half_pd(unit, 0), half_pd(c, 0)));
+    __m256 hi = _mm512_cvtpd_ps(_mm512_fmadd_pd(half_int(sum, 1), half_pd(unit, 1), half_pd(c, 1)));
+    return _mm512_insertf32x8(_mm512_castps256_ps512(lo), hi, 1);
 }
 
 /* code_largest by byte keys: 4 * exponent below the top, plus 2 for 1.5 times a power of two. */
@@ -102,18 +131,20 @@ static __attribute__((noinline)) void other_step(const struct code_slice *s, con
 static inline __attribute__((always_inline)) int step(const struct code_tile *o, const struct code_block *a,
                                                       struct code_lanes *l)
 {
-    if (__builtin_expect(a->plan != PLAN_WHOLE, 0))
+    int wide = a->plan == PLAN_WIDE;
+    if (__builtin_expect(a->plan != PLAN_WHOLE, 0) && !wide)
         return 0;
-    __m512 scale = _mm512_load_ps(o->scale), old = _mm512_load_ps(l->c), whole = _mm512_load_ps(l->whole);
-    __m512 mag = _mm512_abs_ps(old);
-    __m512 limit = _mm512_mul_ps(scale, _mm512_set1_ps(a->limit));
+    __m512 scale = _mm512_load_ps(o->scale), c = _mm512_load_ps(l->c), whole = _mm512_load_ps(l->whole);
+    __m512 mag = _mm512_abs_ps(c), limit = _mm512_mul_ps(scale, _mm512_set1_ps(wide ? a->wide_limit : a->limit));
     __m512 reach = _mm512_mul_ps(scale, _mm512_set1_ps(a->reach));
     __m512 holds = _mm512_max_ps(_mm512_mul_ps(mag, _mm512_set1_ps(8)), whole);
     __mmask16 bad = _mm512_cmp_ps_mask(mag, limit, _CMP_NLE_UQ) | _mm512_cmp_ps_mask(holds, reach, _CMP_NGE_UQ);
-    __m512 unit = _mm512_mul_ps(scale, _mm512_set1_ps(a->unit));
-    __m512 c = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_of(o, a)), unit, old);
     if (__builtin_expect(bad, 0))
         return 0;
+    if (__builtin_expect(wide, 0))
+        c = wide_add(wide_sum(o, a), _mm512_mul_ps(scale, _mm512_set1_ps(a->wide_unit)), c);
+    else
+        c = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum_of(o, a)), _mm512_mul_ps(scale, _mm512_set1_ps(a->unit)), c);
     _mm512_store_ps(l->c, c);
     _mm512_store_ps(l->whole, _mm512_min_ps(whole, limit));
     return 1;

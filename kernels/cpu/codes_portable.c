@@ -86,13 +86,15 @@ static inline __attribute__((always_inline)) void decode(const struct code_slice
         }                                                                                                              \
     } while (0)
 
-/* sum_k A[k]*V[k,column] */
-static inline __attribute__((always_inline)) void sum_of(const struct sums *o, const struct code_block *a, int32_t *sum)
+/* Sums of two digits, each 16 bits. */
+static inline __attribute__((always_inline)) void digit_sums(const struct sums *o, const int8_t (*digits)[16],
+                                                             shorts low[2], shorts high[2])
 {
-    shorts low[2] = {{0}}, high[2] = {{0}}, digit[2][2];
+    shorts digit[2][2];
     for (int i = 0; i < 2; i++) {
         bytes d;
-        memcpy(&d, a->digit[i], sizeof d);
+        low[i] = high[i] = (shorts){0};
+        memcpy(&d, digits[i], sizeof d);
         split(d, &digit[i][0], &digit[i][1]);
     }
     ADD(0);
@@ -111,8 +113,27 @@ static inline __attribute__((always_inline)) void sum_of(const struct sums *o, c
     ADD(13);
     ADD(14);
     ADD(15);
+}
+
+/* sum_k A[k]*V[k,column] */
+static inline __attribute__((always_inline)) void sum_of(const struct sums *o, const struct code_block *a, int32_t *sum)
+{
+    shorts low[2], high[2];
+    digit_sums(o, a->digit, low, high);
     for (int h = 0; h < 2; h++) {
         ints whole = __builtin_convertvector(low[h], ints) + (__builtin_convertvector(high[h], ints) << 8);
+        memcpy(sum + 8 * h, &whole, sizeof whole);
+    }
+}
+
+static __attribute__((noinline)) void wide_sum(const struct sums *o, const struct code_block *a, int32_t *sum)
+{
+    shorts low[2], middle[2], again[2], high[2];
+    digit_sums(o, a->wide, low, middle);
+    digit_sums(o, a->wide + 1, again, high);
+    for (int h = 0; h < 2; h++) {
+        ints whole = __builtin_convertvector(low[h], ints) + (__builtin_convertvector(middle[h], ints) << 8) +
+                     (__builtin_convertvector(high[h], ints) << 16);
         memcpy(sum + 8 * h, &whole, sizeof whole);
     }
 }
@@ -146,14 +167,19 @@ static inline __attribute__((always_inline)) int step(const struct sums *o, cons
     int32_t sum[STRIP];
     lanes_i holds = ~(lanes_i){0};
     float c_new[STRIP], whole_new[STRIP];
-    if (a->plan != PLAN_WHOLE)
+    int wide = a->plan == PLAN_WIDE;
+    float unit = wide ? a->wide_unit : a->unit, most = wide ? a->wide_limit : a->limit;
+    if (a->plan != PLAN_WHOLE && !wide)
         return 0;
-    sum_of(o, a, sum);
+    if (wide)
+        wide_sum(o, a, sum);
+    else
+        sum_of(o, a, sum);
     for (int i = 0; i < STRIP; i += LANES) {
         lanes_f scale = lanes_at(tile->scale + i), c = lanes_at(l->c + i), whole = lanes_at(l->whole + i);
-        lanes_f mag = (lanes_f)((lanes_i)c & 0x7fffffff), limit = scale * a->limit, reach = scale * a->reach;
+        lanes_f mag = (lanes_f)((lanes_i)c & 0x7fffffff), limit = scale * most, reach = scale * a->reach;
         holds &= (mag <= limit) & ((8 * mag >= reach) | (whole >= reach));
-        c = lanes_toward_zero(TO_D(c) + TO_D(lanes_int(sum + i)) * TO_D(scale * a->unit));
+        c = lanes_toward_zero(TO_D(c) + TO_D(lanes_int(sum + i)) * TO_D(scale * unit));
         whole = lanes_pick(whole < limit, whole, limit);
         memcpy(c_new + i, &c, sizeof c);
         memcpy(whole_new + i, &whole, sizeof whole);
