@@ -50,15 +50,14 @@ static void linear_member(void *arg, int index, int members)
     struct linear_job *j = arg;
     const struct packed_weight *w = j->w;
     float acc[LINEAR_ROWS * STRIP];
-    int pairs = j->m == 1 ? 2 : 1;
     int strips = (w->n_used + STRIP - 1) / STRIP;
     int from = (int)((long)strips * index / members), to = (int)((long)strips * (index + 1) / members);
-    for (int strip = from; strip < to; strip += pairs)
+    for (int strip = from; strip < to; strip++)
         for (int r = 0; r < j->m; r += LINEAR_ROWS) {
             struct chain c = j->chain;
             c.row = j->row + r;
             c.count = j->m - r < LINEAR_ROWS ? j->m - r : LINEAR_ROWS;
-            c.strips = pairs = j->m == 1 && strip + 1 < to ? 2 : 1;
+            c.strips = 1;
             c.stride = (size_t)w->k * STRIP;
             c.b = w->panel + (size_t)strip * c.stride;
             c.acc = acc;
