@@ -142,6 +142,20 @@ int put_script_json(FILE *f, const json_t *o)
     return text != NULL;
 }
 
+void json_visible(json_t *o)
+{
+    const char *key;
+    json_t *v;
+    size_t i;
+    if (json_is_string(o)) {
+        char *text = text_visible(json_string_value(o), json_string_length(o), 0);
+        json_string_set(o, text ? text : "?");
+        free(text);
+    }
+    json_array_foreach(o, i, v) json_visible(v);
+    json_object_foreach(o, key, v) json_visible(v);
+}
+
 json_t *text_json(const char *text)
 {
     char *visible = text_visible(text ? text : "", text ? strlen(text) : 0, 0);

@@ -27,6 +27,9 @@ void put_csv(FILE *f, const char *text);      /* one quoted field; nothing that 
 /* JSON that may stand in an HTML script element. */
 int put_script_json(FILE *f, const json_t *o);
 
+/* Makes every string in o visible, in place: for what a terminal shows. */
+void json_visible(json_t *o);
+
 /* A JSON string of the visible text. */
 json_t *text_json(const char *text);
 

@@ -1,6 +1,7 @@
 /* assay diff - which tokens and which logits rows changed between two stored runs */
 #include "goldens/store.h"
 #include "harness/rows.h"
+#include "reports/escape.h"
 #include "tools/import_more.h"
 #include "tools/run_text.h"
 #include "tools/session.h"
@@ -121,6 +122,9 @@ static void print(const struct tool *t, const struct side *a, const struct side 
         json_decref(all);
         return;
     }
+    json_visible(a->object);
+    json_visible(b->object);
+    json_visible(c->list);
     printf("a  run %-5lld %s, %s, %s\n", (long long)a->run, str(a->object, "model"), str(a->object, "battery"),
            str(a->object, "arm"));
     printf("b  run %-5lld %s, %s, %s\n\n", (long long)b->run, str(b->object, "model"), str(b->object, "battery"),

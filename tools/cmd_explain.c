@@ -77,6 +77,7 @@ static int run(struct tool *t, int argc, char **argv)
         json_decref(o);
     } else {
         struct token_text *tok = token_text_open(t, x.golden->model);
+        x.narrow = t->width < 100;
         explain_text(stdout, &x, tok);
         token_text_close(tok);
     }

@@ -1,5 +1,6 @@
 /* assay list - the runs of the store */
 #include "goldens/store.h"
+#include "reports/escape.h"
 #include "tools/run_text.h"
 
 #include <stdio.h>
@@ -109,6 +110,7 @@ static int run(struct tool *t, int argc, char **argv)
         json_dumpf(list, stdout, JSON_COMPACT | JSON_REAL_PRECISION(17));
         putchar('\n');
     } else {
+        json_visible(list);
         print(t, list);
     }
     status = 0;

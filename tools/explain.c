@@ -1,6 +1,9 @@
 #include "tools/explain.h"
 
+#include "reports/escape.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *str(const json_t *o, const char *key)
@@ -127,9 +130,26 @@ static void print_cell(FILE *f, const struct explain *x, const struct view *v, i
         fputc(' ', f);
 }
 
+static void print_side(FILE *f, const struct explain *x, const struct view *v, const char *name, const char *value,
+                       const struct token_text *tok)
+{
+    fprintf(f, "%4s  %s\n%4s  %7s %12s %10s\n", "", v ? name : "arm: no row on this prefix was stored", "rank", "id",
+            value, "log-prob");
+    for (int i = 0; v && i < x->lines && i < v->top_k; i++) {
+        fprintf(f, "%4d", i + 1);
+        print_cell(f, x, v, i, tok);
+        fputc('\n', f);
+    }
+}
+
 static void print_rows(FILE *f, const struct explain *x, const struct token_text *tok)
 {
     const char *value = x->oracle->kind == VALUE_LOGPROB ? "log-prob" : "logit";
+    if (x->narrow) {
+        print_side(f, x, x->oracle, "oracle", value, tok);
+        print_side(f, x, x->arm, "arm", value, tok);
+        return;
+    }
     fprintf(f, "%4s  %-48s  %s\n", "", "oracle", x->arm ? "arm" : "arm: no row on this prefix was stored");
     fprintf(f, "%4s  %7s %12s %10s %-16s  %7s %12s %10s\n", "rank", "id", value, "log-prob", "", "id", value,
             "log-prob");
@@ -151,10 +171,13 @@ static void print_known(FILE *f, const char *name, double nats, double ulp)
 
 void explain_text(FILE *f, const struct explain *x, const struct token_text *tok)
 {
+    char *prompt = text_visible(x->prompt->name, strlen(x->prompt->name), 0);
+    json_visible(x->object);
     fprintf(f, "run %lld, %s, %s, %s\n", (long long)x->run, str(x->object, "model"), str(x->object, "battery"),
             str(x->object, "arm"));
-    fprintf(f, "prompt %s, token %d of %d, %s-shaped: oracle emitted %d, arm ", x->prompt->name, x->position,
+    fprintf(f, "prompt %s, token %d of %d, %s-shaped: oracle emitted %d, arm ", prompt ? prompt : "?", x->position,
             x->prompt->n, x->prefill ? "prefill" : "decode", x->prompt->ids[x->position]);
+    free(prompt);
     if (x->arm_id < 0)
         fprintf(f, "was not asked on this prefix\n\n");
     else

@@ -10,6 +10,7 @@ struct explain {
     int64_t run;
     int position; /* -1 before explain_load: the first difference */
     int lines, prefill;
+    int narrow;     /* explain_text: both sides one below the other */
     json_t *object; /* the stored run */
     struct golden *golden;
     struct battery *battery;

@@ -1,10 +1,27 @@
 #include "tools/command.h"
 
+#include "harness/base/utf8.h"
+
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* Names in a message come from files and people: what a terminal would obey is shown instead. Lines stay lines. */
+static void put_visible(FILE *f, const char *text)
+{
+    char one[UTF8_UNIT_SIZE];
+    for (size_t i = 0, n = strlen(text); i < n;) {
+        if (text[i] == '\n') {
+            fputc(text[i++], f);
+            continue;
+        }
+        i += utf8_visible(text + i, n - i, 0, one);
+        fputs(one, f);
+    }
+    fputc('\n', f);
+}
 
 int tool_fail(const struct tool *t, const char *verb, const struct err *e)
 {
@@ -18,7 +35,8 @@ int tool_fail(const struct tool *t, const char *verb, const struct err *e)
         }
         json_decref(o);
     }
-    fprintf(stderr, "assay %s: %s%s\n", verb, status == 4 ? "NO_EVIDENCE: " : status == 5 ? "VOID: " : "", e->text);
+    fprintf(stderr, "assay %s: %s", verb, status == 4 ? "NO_EVIDENCE: " : status == 5 ? "VOID: " : "");
+    put_visible(stderr, e->text);
     return status;
 }
 

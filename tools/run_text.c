@@ -1,6 +1,7 @@
 #include "tools/run_text.h"
 
 #include "harness/base/verdict.h"
+#include "reports/escape.h"
 
 #include <math.h>
 #include <string.h>
@@ -200,7 +201,7 @@ static void print_noise(FILE *f, const json_t *o)
     fputc('\n', f);
 }
 
-void run_text(FILE *f, const struct tool *t, const json_t *o, int shown, const struct token_text *tok)
+static void print_all(FILE *f, const struct tool *t, const json_t *o, int shown, const struct token_text *tok)
 {
     const json_t *power = json_object_get(o, "power");
     size_t i;
@@ -229,4 +230,13 @@ void run_text(FILE *f, const struct tool *t, const json_t *o, int shown, const s
     fprintf(f, "look      assay explain %ld PROMPT[:TOKEN]\n", num(o, "run"));
     if (*str(o, "again"))
         fprintf(f, "again     %s\n", str(o, "again"));
+}
+
+/* Names come from files and people: what a terminal would obey is shown instead. */
+void run_text(FILE *f, const struct tool *t, const json_t *summary, int shown, const struct token_text *tok)
+{
+    json_t *o = json_deep_copy(summary);
+    json_visible(o);
+    print_all(f, t, o, shown, tok);
+    json_decref(o);
 }
