@@ -65,7 +65,7 @@ say 'What they do to the tokens'
 echo 'par1 keeps the regrouped sums of the grouped operator and leaves the oracle at two near ties; dense has its bits.'
 
 say 'May par1 become the default? No: nobody has said yes to these tokens'
-expect 4 'PASS_BY_RAZOR: .*; a person must say yes' flip marlin_e1_par1=on --policy $policy --yes
+expect 4 'PASS_BY_RAZOR: .*; a person must say yes' flip marlin_e1_par1=on --policy demo-quick --yes
 [ "$(default_of marlin_e1_par1)" = off ] || die 'a refused flip has edited the defaults'
 
 say 'A gate that is killed on its way: what it had finished is in the store'

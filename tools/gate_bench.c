@@ -84,13 +84,14 @@ int gate_bench(struct gate *g, const struct gate_set *set, struct err *e)
 {
     const json_t *o = g->policy.section[CHECK_BENCH];
     const char *model = json_string_value(json_object_get(o, "model"));
+    const char *battery = json_string_value(json_object_get(o, "battery"));
     struct session s = {0};
     struct err own = {0};
     json_t *report = NULL;
     struct gate_item *i = gate_add(g, CHECK_BENCH, set, model, e);
     if (!i)
         return e->code;
-    if (!gate_open(g, set, model, "strict", NULL, &s, &own)) {
+    if (!gate_open(g, set, model, battery, NULL, &s, &own)) {
         json_t *key = gate_key(g, CHECK_BENCH, &s);
         json_object_set_new(key, "against", json_string(flag_value(g->flag->on)));
         s.engine->ops->close(s.engine); /* its threads end before the arms' processes begin */

@@ -23,7 +23,7 @@ static const struct member {
     [CHECK_BATCH] = {"model battery sizes", ""},
     [CHECK_MUTANTS] = {"model battery", "only reason"},
     [CHECK_MEMORY] = {"evidence", ""},
-    [CHECK_BENCH] = {"model sizes runs tokens min_ratio max_memory_ratio", "clock"},
+    [CHECK_BENCH] = {"model battery sizes runs tokens min_ratio max_memory_ratio", "clock"},
 };
 
 const char *gate_check_name(enum gate_check c)

@@ -65,7 +65,7 @@ policy p 'p["memory"] = {"not_applicable": ""}'
 expect 3 'stands alone and gives a reason' flip marlin_dense=off --policy p
 policy p 'p["speed"] = {}'
 expect 3 'unknown key "speed"' flip marlin_dense=off --policy p
-policy p 'p["bench"] = {"model": "m", "sizes": [1], "runs": 1, "tokens": 2, "min_ratio": 1, "max_memory_ratio": 1}'
+policy p 'p["bench"] = {"model": "m", "battery": "b", "sizes": [1], "runs": 1, "tokens": 2, "min_ratio": 1, "max_memory_ratio": 1}'
 expect 3 'bench: "runs" must be a number from 2 to 100' flip marlin_dense=off --policy p
 policy p 'p["mutants"] = {"model": "m", "battery": "b", "only": ["zeros"]}'
 expect 3 'must give its "reason"' flip marlin_dense=off --policy p
@@ -124,6 +124,23 @@ expect 2 'native has no flag' bench decode colour=red
 # --- mutants: a control that lives, a mutant of each level that dies, one that the battery hides and the probe shows ---
 expect 0 ' 0 not as they must be' mutants --only control,adapter_control,golden_control,zeros,swap_best,golden_lost_prompt,reduce_f16
 expect 2 'no mutant "nobody"' mutants --only nobody
+expect 4 'the right engine does not pass itself' mutants mutant=zeros --only control
+# a golden of one prompt has no two that could change places: that mutant proves nothing
+expect 0 'golden' export golden tiny-dense-nvfp4 smoke eager -o "$tmp/whole.jsonl"
+python3 - "$tmp" <<'EOF'
+import hashlib, json, sys
+b = json.load(open("batteries/smoke.json"))
+b["battery"], b["prompts"] = "one", b["prompts"][:1]
+text = json.dumps(b)
+open(sys.argv[1] + "/one.json", "w").write(text)
+golden = open(sys.argv[1] + "/whole.jsonl").read().split("\n")
+head = json.loads(golden[0])
+head["battery"], head["battery_sha256"] = "one", hashlib.sha256(text.encode()).hexdigest()
+open(sys.argv[1] + "/one.jsonl", "w").write(json.dumps(head, separators=(",", ":")) + "\n" + golden[1] + "\n")
+EOF
+expect 0 'battery one' import battery "$tmp/one.json"
+expect 0 'golden' import golden "$tmp/one.jsonl"
+expect 1 'NEVER RAN' mutants --battery one --only golden_other_prompt
 [ "$("$shipped" mutants --list | grep -vc 'control:')" -ge 20 ] || { echo 'fewer than 20 mutants'; bad=1; }
 
 [ -n "${NOSTORY:-}" ] || ASSAY=$shipped tools/demo-flip.sh --quick >"$tmp/story" 2>&1 || { tail -40 "$tmp/story"; bad=1; }
