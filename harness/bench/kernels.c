@@ -125,6 +125,8 @@ static int bench_rows(struct bench *b, const struct packed_weight *w, const char
     static const char *const paths[] = {"avx512", "avx2", "portable"};
     for (int i = 0; i < 3; i++) {
         int m = row_counts[i], have = 0;
+        if (b->s->m && b->s->m != m)
+            continue;
         uint8_t first[SHA256_BYTES];
         uint16_t *a = malloc((size_t)m * (size_t)w->k * 2);
         struct timed t = {.bytes = (size_t)m * (size_t)w->n_used * 2};
@@ -150,7 +152,8 @@ static int bench_rows(struct bench *b, const struct packed_weight *w, const char
             uint8_t hash[SHA256_BYTES];
             if (b->s->progress)
                 b->s->progress(b->s->arg, format, b->done++, 27);
-            if (!panel_choose(paths[path]) || (path == 2 && m > 8)) /* portable code at 64 rows tells nothing new */
+            if ((b->s->path && strcmp(b->s->path, paths[path])) || !panel_choose(paths[path]) ||
+                (path == 2 && m > 8)) /* portable code at 64 rows tells nothing new */
                 continue;
             double s = time_gemm(b, &t, &spread, hash, e);
             if (e->code)
@@ -158,9 +161,10 @@ static int bench_rows(struct bench *b, const struct packed_weight *w, const char
             if (!have++)
                 memcpy(first, hash, sizeof first);
             json_array_append_new(b->rows,
-                                  json_pack("{s:s,s:i,s:s,s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f}", "format", format, "m", m,
-                                            "path", paths[path], "gmac_s", gmac / s, "spread", spread, "gb_s",
-                                            bytes / s * 1e-9, "share_of_read", bytes / s / read, "bytes_per_weight",
+                                  json_pack("{s:s,s:i,s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:b,s:f,s:f}", "format", format, "m",
+                                            m, "path", paths[path], "gmac_s", gmac / s, "spread", spread, "gb_s",
+                                            bytes / s * 1e-9, "share_of_read", read > 0 ? bytes / s / read : 0,
+                                            "limit_gmac_s", gmac * read / bytes, "bytes_per_weight",
                                             bytes / ((double)w->n * w->k), "equal", !memcmp(first, hash, sizeof first),
                                             "vs_fma", b->fma[i] > 0 ? gmac / s / b->fma[i] : 0, "vs_openblas",
                                             b->blas[i] > 0 ? gmac / s / b->blas[i] : 0));
@@ -177,6 +181,8 @@ static int bench_format(struct bench *b, enum weight_format f, int group, const 
 {
     struct linear l;
     struct packed_weight w;
+    if (b->s->format && strncmp(name, b->s->format, strlen(b->s->format)))
+        return OK;
     random_weights(b->s, f, group, &l);
     struct weight_source s = {.part = {&l}, .parts = 1};
     size_t bytes = weight_bytes(&s, 0);
@@ -256,15 +262,17 @@ int bench_kernels(const struct bench_spec *s, json_t **report, struct err *e)
     struct bench b = {.s = s, .rows = json_array(), .absent = json_array()};
     char path[800];
     json_t *opponents = json_array();
-    double read = read_bandwidth();
+    double read = s->path ? 0 : read_bandwidth();
     if (s->runs < 1 || s->runs > MAX_RUNS || s->n % 256 || s->k % 128 || s->n < 256 || s->k < 128)
         return FAIL(e, E_USAGE, "n must be a multiple of 256, k of 128, runs 1 to %d", MAX_RUNS);
     snprintf(path, sizeof path, "%s/batteries/gpus/h200.json", s->data_dir);
     if (profile_read(path, &b.gpu, e) || team_start(s->threads, &b.team, e))
         return e->code;
-    find_openblas(&b);
-    bench_opponents(&b);
-    for (int i = 0; i < 3; i++)
+    if (!s->path) {
+        find_openblas(&b);
+        bench_opponents(&b);
+    }
+    for (int i = 0; i < 3 && !s->path; i++)
         json_array_append_new(opponents, json_pack("{s:i,s:f,s:f}", "m", row_counts[i], "fma_gmac_s", b.fma[i],
                                                    "openblas_gmac_s", b.blas[i]));
     if (!bench_format(&b, WF_NVFP4, 16, "nvfp4", read, e) && !bench_format(&b, WF_MXFP4, 32, "mxfp4", read, e))
