@@ -24,4 +24,9 @@ for name in pass razor fail; do
 done
 "$ASSAY" report 1..3 --store "$store" -o "$tmp/three.html" || exit 1
 CK_RUN_CASE='kept pages' "${ASSAY%/assay}/reports/test/check_forms" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
-timeout 120 python3 reports/test/browser.py "$chromium" "$tmp"/{pass,razor,fail,three,hostile,many}.html "$@"
+"$ASSAY" bisect --trace harness/test/data/tiny-dense-int4g128.smoke.p01.trace.safetensors.zst --arm native \
+    mutant=rope_off_by_one --model tiny-dense-int4g128 --html "$tmp/bisect.html" >/dev/null
+[ $? = 1 ] || { echo 'the bisection found nothing'; exit 1; }
+"$ASSAY" flip fp32_reduce=off --policy demo-quick --by "$(printf '<b>\033[31m</b>')" --store "$tmp/flip.db" >/dev/null 2>&1
+"$ASSAY" report flip --store "$tmp/flip.db" -o "$tmp/flip.html" || exit 1
+timeout 240 python3 reports/test/browser.py "$chromium" "$tmp"/{pass,razor,fail,three,hostile,many,bisect,flip}.html "$@"
