@@ -9,7 +9,8 @@
 struct collector {
     struct engine_request request; /* top_k, row_hash */
     struct view *view;
-    int first, best; /* row of the view that row 0 of a feed is; argmax of the last row */
+    int first, best;                  /* row of the view that row 0 of a feed is; argmax of the last row */
+    const struct capture_spec *whole; /* NULL: nobody wants whole rows */
 };
 
 static void collect(void *arg, int row, const uint16_t *logits, int vocab)
@@ -17,6 +18,8 @@ static void collect(void *arg, int row, const uint16_t *logits, int vocab)
     struct collector *c = arg;
     keep_row(&c->request, c->view, c->first + row, logits, vocab);
     c->best = row_argmax(logits, vocab);
+    if (c->whole && c->whole->row)
+        c->whole->row(c->whole->row_arg, logits, vocab);
 }
 
 static int is_eos(const struct model_config *c, int id)
@@ -34,9 +37,9 @@ static const struct stream *forced_of(const struct capture_spec *c, const struct
 
 /* Token by token on a warm cache: greedily, or along the ids that are forced. */
 static int decode(const struct capture_spec *c, struct oracle *o, const struct battery_prompt *p, int32_t *ids, int *n,
-                  enum finish *finish, struct view *v, struct err *e)
+                  enum finish *finish, struct view *v, const struct capture_spec *whole, struct err *e)
 {
-    struct collector k = {{.top_k = c->top_k, .row_hash = 1}, v, 0, 0};
+    struct collector k = {{.top_k = c->top_k, .row_hash = 1}, v, 0, 0, whole};
     const struct stream *forced = forced_of(c, p);
     const int32_t *next = p->ids;
     int feed = p->n, most = forced ? forced->n : c->battery->max_new_tokens;
@@ -61,7 +64,7 @@ static int decode(const struct capture_spec *c, struct oracle *o, const struct b
 static int prefill(const struct capture_spec *c, struct oracle *o, const struct battery_prompt *p,
                    struct golden_prompt *g, struct err *e)
 {
-    struct collector k = {{.top_k = c->top_k, .row_hash = 1}, &g->prefill, 1 - p->n, 0};
+    struct collector k = {{.top_k = c->top_k, .row_hash = 1}, &g->prefill, 1 - p->n, 0, NULL};
     int32_t *all = malloc((size_t)(p->n + g->n) * sizeof *all);
     if (!all)
         return FAIL(e, E_NOMEM, "out of memory");
@@ -84,7 +87,7 @@ static int repeat(const struct capture_spec *c, struct oracle *o, const struct b
         free(ids);
         return FAIL(e, E_NOMEM, "out of memory");
     }
-    int rc = decode(c, o, p, ids, &n, &finish, &v, e);
+    int rc = decode(c, o, p, ids, &n, &finish, &v, NULL, e);
     if (!rc) {
         int same = n == g->n && !memcmp(ids, g->ids, (size_t)n * sizeof *ids);
         int bits = same && !memcmp(v.row_sha256, g->decode.row_sha256, (size_t)n * SHA256_BYTES);
@@ -110,7 +113,7 @@ static int capture_prompt(const struct capture_spec *c, struct oracle *o, const 
         return FAIL(e, E_NOMEM, "out of memory");
     memcpy(g->prompt_ids, p->ids, (size_t)p->n * sizeof *g->prompt_ids);
     g->prompts = p->n;
-    if (view_alloc(&g->decode, most, c->top_k, 1, e) || decode(c, o, p, g->ids, &g->n, &g->finish, &g->decode, e) ||
+    if (view_alloc(&g->decode, most, c->top_k, 1, e) || decode(c, o, p, g->ids, &g->n, &g->finish, &g->decode, c, e) ||
         view_alloc(&g->prefill, g->n, c->top_k, 1, e) || prefill(c, o, p, g, e))
         return e->code;
     for (int i = 0; i < g->n; i++)

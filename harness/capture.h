@@ -16,6 +16,9 @@ struct capture_spec {
      * what it says about an arm's own tokens. */
     const struct stream *forced;
     const char *date; /* YYYY-MM-DD */
+    /* NULL is fine: sees every decode-shaped row of the first pass, in order, whole. */
+    void (*row)(void *arg, const uint16_t *logits, int vocab);
+    void *row_arg;
     /* NULL is fine */
     void (*progress)(void *arg, const char *prompt, int done, int total);
     void *progress_arg;

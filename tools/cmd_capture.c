@@ -1,5 +1,6 @@
 /* capture - a golden from an oracle: ids, top lists decode- and prefill-shaped, the oracle's own noise, provenance */
 #include "goldens/exchange.h"
+#include "goldens/logits.h"
 #include "goldens/store.h"
 #include "harness/capture.h"
 #include "harness/models/load.h"
@@ -13,7 +14,7 @@
 extern const struct command command_capture;
 
 struct options {
-    const char *oracle, *model, *battery, *repeats, *top_k, *output, *arm, *force, *command;
+    const char *oracle, *model, *battery, *repeats, *top_k, *output, *arm, *force, *logits, *command;
 };
 
 static int number(const char *name, const char *text, int lo, int hi, int *out, struct err *e)
@@ -94,6 +95,48 @@ static int enter(struct store *s, const struct golden *g, int64_t id, const char
     return rc;
 }
 
+struct whole {
+    uint16_t *row;
+    size_t rows, room;
+    int vocab, failed;
+};
+
+static void keep_whole(void *arg, const uint16_t *logits, int vocab)
+{
+    struct whole *w = arg;
+    if (w->rows == w->room && !w->failed) {
+        size_t room = w->room ? 2 * w->room : 256;
+        uint16_t *more = realloc(w->row, room * (size_t)vocab * sizeof *more);
+        w->failed = !more;
+        w->row = more ? more : w->row;
+        w->room = more ? room : w->room;
+    }
+    w->vocab = vocab;
+    if (!w->failed)
+        memcpy(w->row + w->rows++ * (size_t)vocab, logits, (size_t)vocab * sizeof *logits);
+}
+
+/* The golden's full rows as a record that bears its hash as a name. */
+static int put_whole(struct store *s, const struct golden *g, const struct whole *w, struct err *e)
+{
+    char name[SHA256_HEX_SIZE], sha256[SHA256_HEX_SIZE], *text;
+    uint8_t hash[SHA256_BYTES];
+    size_t bytes;
+    void *packed;
+    if (w->failed)
+        return FAIL(e, E_NOMEM, "out of memory for %zu rows of logits", w->rows);
+    if (golden_text(g, &text, &bytes, e))
+        return e->code;
+    sha256_of(text, bytes, hash);
+    sha256_hex(hash, name);
+    free(text);
+    if (logits_pack(w->row, NULL, (int)w->rows, w->vocab, &packed, &bytes, e))
+        return e->code;
+    int rc = store_record_put(s, "logits", name, packed, bytes, NULL, sha256, e);
+    free(packed);
+    return rc;
+}
+
 static void free_streams(struct stream *all, int n)
 {
     for (int i = 0; all && i < n; i++)
@@ -162,6 +205,7 @@ static int capture(struct tool *t, const struct options *o, struct capture_spec 
     struct model *m = NULL;
     struct battery *b = NULL;
     struct golden *g = NULL;
+    struct whole whole = {0};
     char date[11];
     int64_t id = 0;
     time_t now = time(NULL);
@@ -177,15 +221,21 @@ static int capture(struct tool *t, const struct options *o, struct capture_spec 
     spec->battery = b;
     spec->progress = show;
     spec->progress_arg = t;
+    if (o->logits && !o->force) {
+        spec->row = keep_whole;
+        spec->row_arg = &whole;
+    }
     if (o->force) {
         force(t, s, o, spec, e);
         goto out;
     }
     if (capture_golden(spec, &g, e) || store_golden_put(s, g, "pending", &id, e) ||
-        enter(s, g, id, o->command, difftime(time(NULL), now), e) || (o->output && golden_write(o->output, g, e)))
+        enter(s, g, id, o->command, difftime(time(NULL), now), e) || (o->logits && put_whole(s, g, &whole, e)) ||
+        (o->output && golden_write(o->output, g, e)))
         goto out;
     print(t, g, id, o->output);
 out:
+    free(whole.row);
     golden_free(g);
     battery_free(b);
     model_close(m);
@@ -196,10 +246,11 @@ out:
 static int run(struct tool *t, int argc, char **argv)
 {
     struct options o = {.repeats = "5", .top_k = "20", .arm = "reference"};
-    const struct option_spec spec[] = {
-        {"oracle", "O", &o.oracle},   {"model", "M", &o.model},   {"battery", "B", &o.battery},
-        {"repeats", "K", &o.repeats}, {"top-k", "K", &o.top_k},   {"output", "FILE", &o.output},
-        {"arm", "NAME", &o.arm},      {"force", "RUN", &o.force}, {0}};
+    const struct option_spec spec[] = {{"oracle", "O", &o.oracle},   {"model", "M", &o.model},
+                                       {"battery", "B", &o.battery}, {"repeats", "K", &o.repeats},
+                                       {"top-k", "K", &o.top_k},     {"output", "FILE", &o.output},
+                                       {"arm", "NAME", &o.arm},      {"force", "RUN", &o.force},
+                                       {"logits", NULL, &o.logits},  {0}};
     char *words[64];
     int status, n = argc <= 64 ? tool_options(t, &command_capture, argc, argv, spec, words, &status) : -1;
     struct err e = {0};
@@ -230,6 +281,7 @@ COMMAND(capture) = {
         "  --arm NAME      what the golden's arm is called (reference)\n"
         "  --force RUN     do not decode: feed the oracle the ids that a run emitted, token by token and in one pass,\n"
         "                  and keep what it says as evidence for `assay ratify`\n"
+        "  --logits        keep every full row too (`assay export logits GOLDEN -o FILE` writes them)\n"
         "  --output FILE   also write assay-golden/1, compressed when it ends in .zst\n"
         "Options: --store FILE, --json.\n",
     .order = 20,

@@ -1,5 +1,6 @@
 /* export - a golden out of the store, in the exchange format */
 #include "goldens/exchange.h"
+#include "goldens/logits.h"
 #include "goldens/store.h"
 #include "tools/command.h"
 
@@ -64,6 +65,31 @@ static int export_kld(struct tool *t, const char *name, const char *out, struct 
     return e->code;
 }
 
+/* Raw little-endian bf16 rows, each proven by its hash. */
+static int export_logits(struct tool *t, const char *name, const char *out, struct err *e)
+{
+    struct store *s;
+    char sha256[SHA256_HEX_SIZE], *data;
+    size_t bytes;
+    int rows = 0, vocab = 0;
+    if (store_open(t->store_path, &s, e))
+        return e->code;
+    if (!store_record_get(s, "logits", name, &data, &bytes, sha256, e)) {
+        uint16_t *row = logits_sizes(data, bytes, name, &rows, &vocab, e)
+                            ? NULL
+                            : malloc((size_t)rows * (size_t)vocab * sizeof *row + 1);
+        if (row && !logits_unpack(data, bytes, NULL, rows, vocab, name, row, e) &&
+            !packed_write(out, row, (size_t)rows * (size_t)vocab * sizeof *row, e))
+            printf(t->json ? "{\"rows\":%d,\"vocabulary\":%d}\n" : "%d rows of %d bf16 logits\n", rows, vocab);
+        else if (!row)
+            FAIL(e, E_NOMEM, "out of memory for %d rows of logits", rows);
+        free(row);
+        free(data);
+    }
+    store_close(s);
+    return e->code;
+}
+
 static int run(struct tool *t, int argc, char **argv)
 {
     const char *out = NULL;
@@ -79,10 +105,12 @@ static int run(struct tool *t, int argc, char **argv)
         return argc <= 64 ? status : 2;
     if (n == 2 && !strcmp(words[0], "kld") && out)
         export_kld(t, words[1], out, &e);
+    else if (n == 2 && !strcmp(words[0], "logits") && out)
+        export_logits(t, words[1], out, &e);
     else if (n < 3 || n > 4 || strcmp(words[0], "golden"))
-        FAIL(
-            &e, E_USAGE,
-            "golden, a model and a battery are expected: export golden MODEL BATTERY [ARM], or kld NAME --output FILE");
+        FAIL(&e, E_USAGE,
+             "golden, a model and a battery are expected: export golden MODEL BATTERY [ARM], or kld|logits NAME "
+             "--output FILE");
     else
         export_golden(t, words, n, out, &e);
     return e.code ? tool_fail(t, "export", &e) : 0;
@@ -94,6 +122,7 @@ COMMAND(export) = {
     .usage =
         "usage: assay export golden MODEL BATTERY [ARM] [-o|--output FILE.jsonl[.zst]]\n"
         "       assay export kld NAME -o|--output FILE[.zst]\n"
+        "       assay export logits GOLDEN -o|--output FILE[.zst]      full rows that `assay capture --logits` kept\n"
         "\nWrites assay-golden/1 (to standard output without --output). Importing a file and exporting it again gives\n"
         "the same text, byte for byte.\nOptions: --store FILE, --json.\n",
     .order = 61,

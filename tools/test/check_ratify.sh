@@ -50,7 +50,11 @@ status 2 'a ledger row and --by' "$assay" unratify 7 --store "$store"
 status 4 'is no ratification' "$assay" unratify 1 --by Ann --store "$store"
 
 # Pending, judged, and not ratified without evidence or without a yes.
-status 0 '(pending)' "$assay" capture --oracle reference --repeats 2 "${on[@]}"
+status 0 '(pending)' "$assay" capture --oracle reference --repeats 2 --logits "${on[@]}"
+golden=$(sql "$store" "SELECT sha256 FROM golden WHERE arm = 'reference'")
+status 0 '12 rows of 4096 bf16 logits' "$assay" export logits "$golden" -o "$tmp/rows" --store "$store"
+[ "$(wc -c <"$tmp/rows")" = $((12 * 4096 * 2)) ] || say 'the rows are not whole'
+status 4 'no logits' "$assay" export logits 0123456789 -o "$tmp/rows" --store "$store"
 status 0 'PASS_BY_RAZOR' "$assay" run --engine native --golden reference "${on[@]}"
 status 4 'nothing licenses its ids' "$assay" ratify 1 "${yes[@]}"
 status 0 'PASS' "$assay" run --engine native route=grouped gpu=gb10 --model tiny-dense-nvfp4 --battery smoke --store "$store"
