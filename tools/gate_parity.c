@@ -201,7 +201,7 @@ static int one(struct gate *g, const struct gate_set *set, const char *model, co
     } else if (c) {
         gate_say(c, OUTCOME_MISSING, "there is no run");
     }
-    if (rc == E_MISSING || rc == E_UNSUPPORTED)
+    if (rc == E_MISSING || rc == E_UNSUPPORTED || rc == E_USAGE) /* no such device in this build */
         gate_say(i, OUTCOME_MISSING, "%s", missing.text);
     else if (rc)
         FAIL(e, rc, "%s", missing.text);

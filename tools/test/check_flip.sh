@@ -74,6 +74,8 @@ expect 3 'must give its "reason"' flip marlin_dense=off --policy p
 before=$(sum)
 policy absent 'p["memory"] = {"evidence": "kernels/nowhere.json"}'
 expect 4 'memory, defaults, kernels/nowhere.json: NO_EVIDENCE' flip marlin_dense=off --policy absent --yes
+policy device 'p["engine"] = "native:nowhere"'
+expect 4 'native:nowhere is not in this build' flip marlin_dense=off --policy device --yes
 policy absent 'p["parity"]["runs"][0]["batteries"] = ["nothing"]'
 expect 4 'parity, defaults, tiny-dense-nvfp4 nothing: NO_EVIDENCE' flip marlin_dense=off --policy absent --yes
 policy counted 'p["counters"]["rules"] = [{"when": ["marlin_dense=off"], "zero": ["grouped_gemms"]}]'
