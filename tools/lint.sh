@@ -52,5 +52,8 @@ ban() { # pattern, why, files...
 ban '\b(secure_)?getenv *\(' 'getenv outside tools' $(printf '%s\n' $files | grep -vE '^tools/|/test/')
 # shellcheck disable=SC2086
 clang-format --dry-run --Werror $(printf '%s\n' $files | grep -vE '\.def$') 2>&1 | head -20 | grep . && bad=1
+# The tree travels to GPU machines.
+size=$(git ls-files -z 2>/dev/null | xargs -0 -r stat -c %s | awk '{ s += $1 } END { printf "%d", s }')
+[ "${size:-0}" -le $((40 * 1024 * 1024)) ] || say "the tracked tree holds $size bytes, more than 40 MiB: something must go or be packed"
 [ $bad = 0 ] && echo 'lint: clean'
 exit $bad
