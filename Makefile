@@ -10,7 +10,7 @@ Q      := $(if $(V),,@)
 
 CC      ?= cc
 PKGS    := sqlite3 libzstd jansson libcurl libpcre2-8 libcrypto
-WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Werror -Wno-format-truncation
+WARN    := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wvla -Wno-psabi -Werror -Wno-format-truncation
 CFLAGS  ?= -O2 -g
 ASAN    := $(if $(SAN),-fsanitize=address$(comma)undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
 CSTD    := -std=c11 -D_GNU_SOURCE -ffp-contract=off -fno-strict-aliasing
