@@ -57,7 +57,7 @@ cuda_last   = $(lastword $(shell printf '%s\n' $(1) | sort -n))
 CUDA_OBJECTS := $(patsubst %.cu,$(BUILD)/%.o,$(sort $(wildcard kernels/cuda/*.cu)))
 CUDA_C      := $(patsubst %,$(BUILD)/pic/%.o,harness/base/err kernels/plan_slices)
 
-.PHONY: all run check lint bench cuda gpu-gate check-vectors check-kill check-real check-slurm install clean help deps
+.PHONY: all run check lint bench cuda gpu-gate check-vectors check-kill check-slurm install clean help deps
 all: $(BUILD)/assay
 
 $(BUILD)/assay: $(BUILD)/$(MAIN:.c=.o) $(BUILD)/libassay.a
