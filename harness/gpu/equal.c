@@ -11,9 +11,9 @@
 
 enum { MOST_ROWS = 256 };
 
-static const int shapes[][2] = {{576, 1536}, {768, 4096}, {1024, 5120}, {1280, 8192}, {1536, 8960}};
-static const int row_counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11,  12,  13,  14,  15,  16,  17,  24, 28,
-                                 29, 31, 32, 33, 43, 44, 48, 63, 64, 65, 100, 127, 128, 129, 192, 200, 255, 256};
+static const int shapes[][2] = {{576, 1536}, {768, 4096}, {1024, 5120}, {1280, 8192}};
+static const int row_counts[] = {1,  2,  3,  4,  5,  6,  7,  8,  9,  10,  11,  12,  13, 14,
+                                 15, 16, 17, 31, 33, 48, 63, 64, 65, 100, 129, 200, 256};
 static const struct {
     enum weight_format format;
     int group;
@@ -185,7 +185,7 @@ int gpu_prove_equal(const struct gpu_job *j, json_t **report, struct err *e)
 {
     struct equal q = {.job = j, .rows = json_array()};
     char path[700];
-    size_t most = (size_t)MOST_ROWS * 1536 * 2;
+    size_t most = (size_t)MOST_ROWS * 1280 * 2;
     q.mine = malloc(most);
     q.theirs = malloc(most);
     snprintf(path, sizeof path, "%s/batteries/gpus/h200.json", j->data_dir);

@@ -3,18 +3,16 @@
 #include "kernels/cuda/gemm_strip.cuh"
 #include "kernels/cuda/gemm_tile.cuh"
 
-#define STRIP_PAIR(F, ACT, N8, S, DEPTH, THREADS)                                                                      \
+#define STRIP_PAIR(F, ACT, N8, DEPTH)                                                                                  \
     {                                                                                                                  \
-        strip_kernel<strip_shape<F, ACT, N8, S, 2, DEPTH>, THREADS>,                                                   \
-            strip_kernel<strip_shape<F, ACT, N8, S, 4, DEPTH>, THREADS>                                                \
+        strip_kernel<strip_shape<F, ACT, N8, 2, DEPTH>>, strip_kernel<strip_shape<F, ACT, N8, 4, DEPTH>>               \
     }
 
 #define GEMM_KERNELS(NAME, F, ACT)                                                                                     \
     const gemm_kernels *NAME()                                                                                         \
     {                                                                                                                  \
-        static const gemm_kernels k = {                                                                                \
-            {tile_kernel<F, ACT, 1>, tile_kernel<F, ACT, 2>, tile_kernel<F, ACT, 4>, tile_kernel<F, ACT, 6>,           \
-             tile_kernel<F, ACT, 8>},                                                                                  \
-            {STRIP_PAIR(F, ACT, 1, 1, 5, 896), STRIP_PAIR(F, ACT, 1, 2, 4, 512), STRIP_PAIR(F, ACT, 2, 1, 4, 512)}};   \
+        static const gemm_kernels k = {{tile_kernel<F, ACT, 1>, tile_kernel<F, ACT, 2>, tile_kernel<F, ACT, 4>,        \
+                                        tile_kernel<F, ACT, 6>, tile_kernel<F, ACT, 8>},                               \
+                                       {STRIP_PAIR(F, ACT, 1, 6), STRIP_PAIR(F, ACT, 2, 4)}};                          \
         return &k;                                                                                                     \
     }

@@ -7,9 +7,8 @@
 namespace
 {
 enum {
-    TILE_STAGES = 4,
+    TILE_STAGES = 6,
     TILE_HEAD_BYTES = 512,
-    WARPS_TOTAL = 4224, /* 32 an SM: about as many warps as are wanted at once */
     COUNTERS = 1 << 16,
 };
 
@@ -48,25 +47,54 @@ size_t slot_bytes(int wc, int groups)
 struct arrangement {
     cuda_way way;
     gemm_kernel *kernel;
-    int grid_x, grid_y, threads, wc, sub, most, stripes, serially;
+    int grid_x, grid_y, threads, wc, sub, most, stripes, serially, cluster;
     size_t smem, slots, counters; /* bytes of shared memory; bytes and count of scratch */
 };
+
+/* How the chains of a strip are dealt out. */
+struct dealing {
+    int cluster, warps;
+};
+
+/* Estimated nanoseconds of a strip launch: what the busiest SM streams, or how often a warp waits for memory. */
+long long strip_cost(long long strips, int chains, int length, int pairs, int sms, int warps_of_sm, dealing d)
+{
+    int each = (chains + d.cluster - 1) / d.cluster, rounds = (each + d.warps - 1) / d.warps;
+    long long ctas = strips * d.cluster, slots = (long long)sms * (warps_of_sm / d.warps);
+    long long waves = (ctas + slots - 1) / slots, stream = (ctas + sms - 1) / sms * pairs * 10 / d.cluster;
+    return std::max(stream, waves * rounds * (length * 130 + 300)) + waves * 400 +
+           (d.cluster > 1 ? 400 + 100 * d.cluster : 0);
+}
+
+dealing deal_strips(long long strips, int chains, int length, int pairs, int sms, int groups)
+{
+    dealing best = {1, 1};
+    long long least = -1;
+    int warps_of_sm = groups == 1 ? 32 : 16, most = groups == 1 ? 16 : 8;
+    for (int cluster = 1; cluster <= 8 && cluster <= chains; cluster *= 2)
+        for (int warps = std::min(4, chains); warps <= most; warps++) {
+            dealing d = {cluster, warps};
+            long long cost = strip_cost(strips, chains, length, pairs, sms, warps_of_sm, d);
+            if (least < 0 || cost < least)
+                best = d, least = cost;
+        }
+    return best;
+}
 
 arrangement as_strips(const cuda_problem *p, const gemm_launch *l, int slices)
 {
     arrangement r = {CUDA_STRIPS};
     int W = l->tk / 32, chains = slices * W, strips = p->plan->shape.n / 16, groups = row_groups(l);
-    bool two = groups == 1 && (long long)strips * chains * l->par >= 2 * WARPS_TOTAL;
-    strip_kind kind = groups == 2 ? STRIP_16_ROWS : two ? STRIP_TWO : STRIP_ONE;
-    int most = kind == STRIP_ONE ? 28 : 16;
-    strips /= two ? 2 : 1;
-    int warps = std::max(std::min(std::min(WARPS_TOTAL / (strips * l->par) + 1, most), chains), W);
-    int rounds = (chains + warps - 1) / warps;
-    r.kernel = kernels_of(p->w)->strip[kind][W == 4];
-    r.threads = 32 * ((chains + rounds - 1) / rounds);
-    r.grid_x = strips;
+    dealing d = deal_strips((long long)strips * l->par, chains, std::min(l->iters, l->T), p->plan->shape.k / 32,
+                            l->grid / l->per_sm, groups);
+    if (p->plan->sm < 90)
+        d.cluster = 1;
+    r.kernel = kernels_of(p->w)->strip[groups - 1][W == 4];
+    r.cluster = d.cluster;
+    r.threads = 32 * d.warps;
+    r.grid_x = strips * d.cluster;
     r.grid_y = l->par;
-    r.smem = (size_t)chains * groups * 512 * (two ? 2 : 1);
+    r.smem = (size_t)chains * groups * 512;
     return r;
 }
 
@@ -112,7 +140,10 @@ arrangement arrange(const cuda_problem *p, const gemm_launch *l)
 {
     int slices = most_slices(l);
     bool strips = strips_fit(p, l, slices);
-    if (strips && (p->way == CUDA_STRIPS || (p->way == CUDA_FAST && l->block_rows == 8)))
+    /* 16 rows are read once a strip: from L2, so only while that is little */
+    long long rows_read = (long long)p->plan->shape.n / 16 * l->par * 32 * p->plan->shape.k;
+    bool few = l->block_rows == 8 || rows_read <= 48 << 20;
+    if (strips && (p->way == CUDA_STRIPS || (p->way == CUDA_FAST && few)))
         return as_strips(p, l, slices);
     /* stripes are even; single slices meet sooner where there are fewer of them than SMs could run */
     bool stripes = p->way == CUDA_FAST && (l->dp || l->R * slices > 2 * l->grid || l->block_rows > 32);
@@ -165,6 +196,7 @@ void set_launch(const cuda_problem *p, const gemm_launch *l, const arrangement *
     w->reduce16 = plan->shape.reduce == REDUCE_F16;
     w->atomic = plan_is_atomic(plan, l);
     w->wc = r->wc, w->sub = r->sub, w->most = r->most, w->stripes = r->stripes, w->serially = r->serially;
+    w->cluster = r->cluster;
     w->counters = (unsigned *)p->scratch;
     w->slots = (float *)((char *)p->scratch + COUNTERS * 4 + padded_rows_bytes(p));
 }
@@ -186,16 +218,19 @@ int check(const cuda_problem *p, const arrangement *r, err *e)
 /* As a programmatic dependent: it may start while the kernel before it ends, and waits inside for what it needs. */
 cudaError_t start(const arrangement &r, const gemm_work &w, cudaStream_t s)
 {
-    cudaLaunchAttribute early = {};
+    cudaLaunchAttribute how[2] = {};
     cudaLaunchConfig_t c = {};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    how[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    how[0].val.programmaticStreamSerializationAllowed = 1;
+    how[1].id = cudaLaunchAttributeClusterDimension;
+    how[1].val.clusterDim.x = (unsigned)std::max(r.cluster, 1);
+    how[1].val.clusterDim.y = how[1].val.clusterDim.z = 1;
     c.gridDim = dim3(r.grid_x, r.grid_y);
     c.blockDim = dim3(r.threads);
     c.dynamicSmemBytes = r.smem;
     c.stream = s;
-    c.attrs = &early;
-    c.numAttrs = r.way == CUDA_BASELINE ? 0 : 1;
+    c.attrs = how;
+    c.numAttrs = r.way == CUDA_BASELINE ? 0 : r.cluster > 1 ? 2 : 1;
     return cudaLaunchKernelEx(&c, r.kernel, w);
 }
 

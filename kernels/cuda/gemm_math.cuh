@@ -151,6 +151,28 @@ __device__ __forceinline__ void let_next_kernel_start()
 #endif
 }
 
+/* Barrier of a cluster's CTAs; of one CTA where clusters are not used. */
+__device__ __forceinline__ void cluster_meet(int cluster)
+{
+#if __CUDA_ARCH__ >= 900
+    if (cluster > 1) {
+        asm volatile("barrier.cluster.arrive.release.aligned;\n\tbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+        return;
+    }
+#endif
+    __syncthreads();
+}
+
+/* The same place in the shared memory of the cluster's first CTA. */
+__device__ __forceinline__ float4 *of_first_cta(float4 *shared, int cluster)
+{
+#if __CUDA_ARCH__ >= 900
+    if (cluster > 1)
+        asm("mapa.u64 %0, %1, 0;" : "=l"(shared) : "l"(shared));
+#endif
+    return shared;
+}
+
 __device__ __forceinline__ float fold(int W, const float *x, int stride)
 {
     if (W == 2)

@@ -5,7 +5,7 @@
  * rounding  as gemm_math
  * order     chains, fold and slices as the plan says; two ways of meeting between CTAs, the same sums in the same
  * order: serial (a slice waits for the one below it) and one-shot (the last to arrive adds all, bottom first) specials
- * as gemm_math limits    4 stages of shared memory; rows of A start on 16 bytes; slots and counters as gemm_launch lays
+ * as gemm_math limits    6 stages of shared memory; rows of A start on 16 bytes; slots and counters as gemm_launch lays
  * them
  */
 #ifndef ASSAY_KERNELS_CUDA_GEMM_TILE_CUH
@@ -14,26 +14,28 @@
 #include "kernels/cuda/gemm_math.cuh"
 
 enum {
-    STAGES = 4,
+    STAGES = 6,
     TILE_HEAD = 512,                   /* where rows start */
     WARP_STAGE = 4 * PAIR_BYTES + 128, /* codes and scales of 4 strips, one k-pair */
     ROW_PAD = 32,                      /* bytes: four rows cover all banks */
 };
 
-/* Where this thread stands, fixed for a kernel. */
+/* Where this thread stands: fixed for a kernel, then for a piece. */
 template <int F, int ACT, int N8> struct tile_cta {
     const gemm_work &w;
     uint8_t *shared;
-    long long *row_at; /* [8*N8] where rows of A start, -1: nowhere; in shared memory */
-    int warp, lane, wr, wc, expert, block, first_strip;
-    int row_bytes, a_stage;
+    const uint16_t **row_at; /* [8*N8] where rows of A start, in shared memory; those that do not exist start at the
+                                first: columns of the tensor core do not touch each other */
+    int warp, lane, wr, wc, row_bytes, a_stage;
+    int expert, block, first_strip;
+    const uint8_t *codes, *scales; /* of this warp's four strips, at this lane's copies and the warp row's first pair */
 
     __device__ __forceinline__ tile_cta(const gemm_work &work, uint8_t *sh) : w(work)
     {
-        row_at = (long long *)sh;
+        row_at = (const uint16_t **)sh;
         shared = sh + TILE_HEAD;
         warp = threadIdx.x / 32, lane = threadIdx.x % 32;
-        wr = warp % w.W, wc = warp / w.W;
+        wr = warp & (w.W - 1), wc = warp >> (w.W == 4 ? 2 : 1);
         row_bytes = w.W * 64 + ROW_PAD;
         a_stage = N8 * 8 * row_bytes;
     }
@@ -47,16 +49,20 @@ template <int F, int ACT, int N8> struct tile_cta {
     }
 };
 
-__device__ __forceinline__ void copy16(void *shared, const void *global, bool valid)
+__device__ __forceinline__ void copy16(void *shared, const void *global)
 {
     uint32_t to = (uint32_t)__cvta_generic_to_shared(shared);
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(valid ? 16 : 0)
-                 : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(global) : "memory");
 }
+
+template <int F> struct tile_scales {
+    enum { BYTES = F == KF_MXFP4 ? 16 : 32, CHUNKS = F == KF_CHANNEL ? 0 : 4 * BYTES / 16 };
+};
 
 /* Chooses tile and CTA's part of it. */
 template <int F, int ACT, int N8> __device__ __forceinline__ void enter_tile(tile_cta<F, ACT, N8> &t, int tile, int sub)
 {
+    enum { BYTES = tile_scales<F>::BYTES };
     const gemm_work &w = t.w;
     t.block = tile / w.NT;
     t.expert = expert_of(w, t.block);
@@ -64,37 +70,26 @@ template <int F, int ACT, int N8> __device__ __forceinline__ void enter_tile(til
     __syncthreads();
     for (int i = threadIdx.x; i < 8 * N8; i += blockDim.x) {
         int row = row_of(w, t.block, i).a;
-        t.row_at[i] = row < 0 ? -1 : row * w.lda;
+        t.row_at[i] = w.a + (row < 0 ? 0 : row * w.lda);
     }
+    int strip = t.first_strip + t.lane * 16 / BYTES, rows = F == KF_NVFP4 ? w.pairs : w.groups;
+    t.codes = w.codes + t.expert * w.codes_size + t.lane % 16 * 16 +
+              ((size_t)(t.first_strip + t.lane / 16) * w.pairs + t.wr) * PAIR_BYTES;
+    t.scales = w.scales + t.expert * w.scales_size + (size_t)strip * rows * BYTES + t.lane * 16 % BYTES;
     __syncthreads();
 }
 
+/* All threads, a row apart by 8 a warp column: rows of 8 or 16 chunks of 8 k's. */
 template <int F, int ACT, int N8>
 __device__ __forceinline__ void load_rows(const tile_cta<F, ACT, N8> &t, int stage, int kt)
 {
     const gemm_work &w = t.w;
-    int shift = w.W == 4 ? 4 : 3; /* 16 or 8 chunks of 8 k's in a row */
-    int chunk = threadIdx.x & ((1 << shift) - 1), step = blockDim.x >> shift;
-    const uint16_t *from = w.a + kt * w.W * 32 + chunk * 8;
-    uint8_t *to = t.a_at(stage) + chunk * 16;
-#pragma unroll 4
-    for (int row = threadIdx.x >> shift; row < 8 * N8; row += step) {
-        long long at = t.row_at[row];
-        copy16(to + row * t.row_bytes, at < 0 ? w.a : from + at, at >= 0);
-    }
-}
-
-template <int F, int ACT, int N8>
-__device__ __forceinline__ void load_scales(const tile_cta<F, ACT, N8> &t, uint8_t *to, int pair)
-{
-    const gemm_work &w = t.w;
-    constexpr int bytes = F == KF_MXFP4 ? 16 : 32, chunks = 4 * bytes / 16;
-    if (F == KF_CHANNEL || t.lane >= chunks)
-        return;
-    int strip = t.first_strip + t.lane * 16 / bytes, row = F == KF_NVFP4 ? pair : pair >> w.group_shift;
-    const uint8_t *from = w.scales + t.expert * w.scales_size;
-    from += ((size_t)strip * (F == KF_NVFP4 ? w.pairs : w.groups) + row) * bytes + t.lane * 16 % bytes;
-    copy16(to + t.lane * 16, from, true);
+    int shift = w.W == 4 ? 4 : 3, chunk = threadIdx.x & ((1 << shift) - 1), first = threadIdx.x >> shift;
+    int k = kt * w.W * 32 + chunk * 8;
+    uint8_t *to = t.a_at(stage) + chunk * 16 + first * t.row_bytes;
+#pragma unroll 1
+    for (int row = first; row < 8 * N8; row += 8 * w.wc, to += 8 * w.wc * t.row_bytes)
+        copy16(to, t.row_at[row] + k);
 }
 
 /* Starts the copies of k-tile kt; one commit a call, also past the end, so that waits count alike. */
@@ -103,16 +98,14 @@ __device__ __forceinline__ void load_stage(const tile_cta<F, ACT, N8> &t, int st
 {
     const gemm_work &w = t.w;
     if (kt < end) {
-        int pair = kt * w.W + t.wr;
-        const uint8_t *from = w.codes + t.expert * w.codes_size + ((size_t)t.first_strip * w.pairs + pair) * PAIR_BYTES;
+        const uint8_t *codes = t.codes + (size_t)kt * w.W * PAIR_BYTES;
+        uint8_t *to = t.b_at(stage) + t.lane * 16;
         load_rows(t, stage, kt);
-#pragma unroll
-        for (int i = 0; i < 2; i++) {
-            int chunk = t.lane + 32 * i;
-            copy16(t.b_at(stage) + chunk * 16, from + (size_t)(chunk / 16) * w.pairs * PAIR_BYTES + chunk % 16 * 16,
-                   true);
-        }
-        load_scales(t, t.b_at(stage) + 4 * PAIR_BYTES, pair);
+        copy16(to, codes);
+        copy16(to + 32 * 16, codes + (size_t)2 * w.pairs * PAIR_BYTES);
+        int pair = kt * w.W + t.wr, row = F == KF_NVFP4 ? pair : pair >> w.group_shift;
+        if (t.lane < tile_scales<F>::CHUNKS)
+            copy16(to + 4 * PAIR_BYTES, t.scales + row * tile_scales<F>::BYTES);
     }
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
@@ -124,46 +117,72 @@ template <int F> __device__ __forceinline__ uint32_t scale_word(const uint8_t *s
     return F == KF_CHANNEL ? 0 : ((const uint32_t *)(scales + strip * 32))[lane / 4];
 }
 
-template <int F, int ACT, int N8>
-__device__ __forceinline__ void multiply_stage(const tile_cta<F, ACT, N8> &t, int stage, float acc[4][N8][4])
-{
-    const uint8_t *rows = t.a_at(stage) + t.lane / 4 * t.row_bytes + t.wr * 64 + t.lane % 4 * 8, *b = t.b_at(stage);
-    uint2 word[4];
+/* What a lane multiplies in one stage: its words of four strips, and rows of one of the two blocks. */
+template <int N8> struct tile_words {
+    uint2 codes[4];
     uint32_t scale[4];
+};
+
+template <int F, int ACT, int N8>
+__device__ __forceinline__ void read_words(const tile_cta<F, ACT, N8> &t, int stage, tile_words<N8> *x)
+{
+    const uint8_t *b = t.b_at(stage);
 #pragma unroll
     for (int s = 0; s < 4; s++) {
-        word[s] = ((const uint2 *)(b + s * PAIR_BYTES))[t.lane];
-        scale[s] = scale_word<F>(b + 4 * PAIR_BYTES, s, t.lane);
-    }
-#pragma unroll
-    for (int h = 0; h < 2; h++) {
-        uint2 x[N8];
-#pragma unroll
-        for (int j = 0; j < N8; j++)
-            x[j] = *(const uint2 *)(rows + j * 8 * t.row_bytes + h * 32);
-#pragma unroll
-        for (int s = 0; s < 4; s++) {
-            uint32_t two[2], a[4];
-            expand<F, ACT>(scale[s], h, two);
-            decode<F, ACT>(h ? word[s].y : word[s].x, two, a);
-#pragma unroll
-            for (int j = 0; j < N8; j++)
-                step<ACT>(acc[s][j], a, x[j]);
-        }
+        x->codes[s] = ((const uint2 *)(b + s * PAIR_BYTES))[t.lane];
+        x->scale[s] = scale_word<F>(b + 4 * PAIR_BYTES, s, t.lane);
     }
 }
 
-/* The chains of k-tiles [t0,t1), then every warp's accumulators in shared memory: [wc][wr][4 strips][N8][lane]. */
+template <int F, int ACT, int N8>
+__device__ __forceinline__ void read_rows(const tile_cta<F, ACT, N8> &t, int stage, int h, uint2 x[N8])
+{
+    const uint8_t *rows = t.a_at(stage) + t.lane / 4 * t.row_bytes + t.wr * 64 + t.lane % 4 * 8 + h * 32;
+#pragma unroll
+    for (int j = 0; j < N8; j++)
+        x[j] = *(const uint2 *)(rows + j * 8 * t.row_bytes);
+}
+
+template <int F, int ACT, int N8>
+__device__ __forceinline__ void multiply_block(const tile_words<N8> &x, int h, const uint2 rows[N8],
+                                               float acc[4][N8][4])
+{
+#pragma unroll
+    for (int s = 0; s < 4; s++) {
+        uint32_t two[2], a[4];
+        expand<F, ACT>(x.scale[s], h, two);
+        decode<F, ACT>(h ? x.codes[s].y : x.codes[s].x, two, a);
+#pragma unroll
+        for (int j = 0; j < N8; j++)
+            step<ACT>(acc[s][j], a, rows[j]);
+    }
+}
+
+/* The chains of k-tiles [t0,t1), then every warp's accumulators in shared memory: [wc][wr][4 strips][N8][lane]. What
+ * the next stage needs first is read while this one multiplies. */
 template <int F, int ACT, int N8> __device__ __forceinline__ float4 *run_slice(const tile_cta<F, ACT, N8> &t, range r)
 {
     float acc[4][N8][4] = {};
+    tile_words<N8> now, next;
+    uint2 first[N8], second[N8];
     for (int s = 0; s < STAGES - 1; s++)
         load_stage(t, s, r.t0 + s, r.t1);
-    for (int kt = r.t0, stage = 0; kt < r.t1; kt++, stage = (stage + 1) % STAGES) {
-        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
+    __syncthreads();
+    read_words(t, 0, &now);
+    read_rows(t, 0, 0, first);
+    for (int kt = r.t0, stage = 0; kt < r.t1; kt++) {
+        int after = stage + 1 == STAGES ? 0 : stage + 1, before = stage ? stage - 1 : STAGES - 1;
+        asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 3) : "memory");
         __syncthreads();
-        load_stage(t, (stage + STAGES - 1) % STAGES, kt + STAGES - 1, r.t1);
-        multiply_stage<F, ACT, N8>(t, stage, acc);
+        read_rows(t, stage, 1, second);
+        load_stage(t, before, kt + STAGES - 1, r.t1);
+        multiply_block<F, ACT, N8>(now, 0, first, acc);
+        read_words(t, after, &next);
+        read_rows(t, after, 0, first);
+        multiply_block<F, ACT, N8>(now, 1, second, acc);
+        now = next;
+        stage = after;
     }
     asm volatile("cp.async.wait_all;" ::: "memory");
     __syncthreads();
@@ -270,6 +289,31 @@ __device__ __forceinline__ void meet_serially(const tile_cta<F, ACT, N8> &t, con
         *(volatile unsigned *)counter = i + 1 == count ? 0 : (unsigned)i + 1;
 }
 
+/* Adds `count` slots, bottom first, and writes. All of a lane's outputs advance together: many loads are under way. */
+template <int F, int ACT, int N8>
+__device__ __forceinline__ void add_slots(const tile_cta<F, ACT, N8> &t, const float4 *slot, size_t size, int count)
+{
+    enum { STRIPS = N8 > 4 ? 1 : 2 }; /* of this warp's, at once */
+    for (int part = 0; part < 4 / t.w.W; part += STRIPS) {
+        float4 run[STRIPS][N8] = {};
+        const float4 *from = slot + (t.wc * 4 + t.wr + part * t.w.W) * N8 * 32 + t.lane;
+#pragma unroll 4
+        for (int s = 0; s < count; s++, from += size)
+#pragma unroll
+            for (int p = 0; p < STRIPS; p++)
+#pragma unroll
+                for (int j = 0; j < N8; j++)
+                    if (part + p < 4 / t.w.W)
+                        run[p][j] = join4<ACT>(t.w, run[p][j], __ldcg(from + (p * t.w.W * N8 + j) * 32), s, count);
+#pragma unroll
+        for (int p = 0; p < STRIPS; p++)
+#pragma unroll
+            for (int j = 0; j < N8; j++)
+                if (part + p < 4 / t.w.W)
+                    store4(t, run[p][j], t.wr + (part + p) * t.w.W, j);
+    }
+}
+
 /* Every slice leaves its sum in a slot of its own; the last CTA adds them, bottom first, and clears the counter. */
 template <int F, int ACT, int N8>
 __device__ __forceinline__ void meet_at_once(const tile_cta<F, ACT, N8> &t, const float4 *acc, int place, int i,
@@ -289,15 +333,7 @@ __device__ __forceinline__ void meet_at_once(const tile_cta<F, ACT, N8> &t, cons
     if (!last)
         return;
     __threadfence();
-    EACH_PART(t, strip, j)
-    {
-        const float4 *from = slot + ((t.wc * 4 + strip) * N8 + j) * 32 + t.lane;
-        float4 run = {};
-#pragma unroll 4
-        for (int s = 0; s < count; s++)
-            run = join4<ACT>(w, run, __ldcg(from + s * size), s, count);
-        store4(t, run, strip, j);
-    }
+    add_slots(t, slot, size, count);
     if (threadIdx.x == 0)
         w.counters[place] = 0;
 }

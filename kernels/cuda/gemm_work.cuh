@@ -40,6 +40,7 @@ struct gemm_work {
     int fuse_bias, reduce16, atomic;
     /* physical arrangement */
     int wc, sub, most; /* warp columns of a CTA; CTAs of a tile; slots of a striped tile */
+    int cluster;       /* CTAs that share a strip */
     int stripes;       /* CTAs walk the plan's stripes, else one slice each */
     int serially;      /* slices wait for the one below, else the last CTA adds all */
     float *slots;
@@ -103,13 +104,11 @@ __device__ __forceinline__ int expert_of(const gemm_work &w, int block)
 
 typedef void gemm_kernel(const gemm_work w);
 
-/* Kernels of one (format, activation): tiles of 1, 2, 4, 6, 8 row groups; strips of 1 row group with 1 or 2 strips a
- * warp, and of 2 row groups, each with 2 or 4 warp rows. */
+/* Kernels of one (format, activation): tiles of 1, 2, 4, 6, 8 row groups; strips of 1 or 2, with 2 or 4 warp rows. */
 enum { ROW_GROUPS = 5 };
-enum strip_kind { STRIP_ONE, STRIP_TWO, STRIP_16_ROWS, STRIP_KINDS };
 struct gemm_kernels {
     gemm_kernel *tile[ROW_GROUPS];
-    gemm_kernel *strip[STRIP_KINDS][2];
+    gemm_kernel *strip[2][2];
 };
 
 const gemm_kernels *kernels_u4b8_bf16(), *kernels_u4b8_f16(), *kernels_channel_bf16(), *kernels_channel_f16(),
