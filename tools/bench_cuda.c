@@ -78,7 +78,7 @@ static int run(struct tool *t, int argc, char **argv)
     json_object_set_new(r, "gpu", json_string(d.name));
     json_object_set_new(r, "driver", json_integer(d.driver));
     if (t->json) {
-        json_dumpf(r, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(6));
+        json_dumpf(r, stdout, JSON_COMPACT | JSON_REAL_PRECISION(5));
         putchar('\n');
     } else {
         print(&d, r);

@@ -15,7 +15,7 @@ gpu=$(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/nu
 [ -n "$gpu" ] || { echo 'gpu-gate: NO_EVIDENCE: nvidia-smi shows no GPU' >&2; exit 4; }
 name=$(printf '%s' "${gpu%%,*}" | tr -cs 'A-Za-z0-9' '-' | tr A-Z a-z | sed 's/^nvidia-//; s/-*$//')
 commit=${COMMIT:-$(git rev-parse --verify HEAD 2>/dev/null || echo unknown)}
-sources=$(cat $(ls kernels/cuda/*.cu kernels/cuda/*.cuh | LC_ALL=C sort) | sha256sum | cut -c1-64)
+sources=$(cat $(ls kernels/cuda/*.cu kernels/cuda/*.cuh 2>/dev/null | LC_ALL=C sort) </dev/null | sha256sum | cut -c1-64)
 mkdir -p "$results"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -35,7 +35,7 @@ note() {
 step_vectors() { # cases are dealt out in runs, so that neighbours share their weights
     split -n "l/$jobs" "$folder/cases.jsonl" "$work/part."
     local build way rc=0 list=
-    for build in ptx80 sm90; do for way in fast baseline; do
+    for build in ptx80 sm90; do for way in ${WAYS:-fast baseline}; do
         for part in "$work"/part.??; do
             "$binary" vectors "$part" --build "$build" --engine cuda --way "$way" --json >"$part.$build.$way.out" 2>&1 &
             list="$list $!"
@@ -57,12 +57,12 @@ step_sanitizer() {
     command -v compute-sanitizer >/dev/null || { echo 'gpu-gate: sanitizer: NO_EVIDENCE: compute-sanitizer is not here'; worst=4; return; }
     local tool rc=0 s
     { echo '['
-      for tool in memcheck racecheck initcheck synccheck; do
-        compute-sanitizer --tool $tool --error-exitcode 9 "$binary" cuda prove ${SANITIZE:-steady} --quick >"$work/$tool" 2>&1
+      for tool in memcheck initcheck synccheck racecheck; do
+        timeout ${SANITIZE_SECONDS:-600} compute-sanitizer --tool $tool --error-exitcode 9 "$binary" cuda prove ${SANITIZE:-steady} --quick >"$work/$tool" 2>&1
         s=$?
         [ $s = 0 ] || rc=1
         printf ' {"tool": "%s", "exit_status": %d, "summary": "%s"}%s\n' $tool $s \
-            "$(grep 'SUMMARY' "$work/$tool" | head -1 | sed 's/=* *//; s/"//g')" "$([ $tool = synccheck ] || echo ,)"
+            "$(grep 'SUMMARY' "$work/$tool" | head -1 | sed 's/=* *//; s/"//g')" "$([ $tool = racecheck ] || echo ,)"
       done
       echo ']'; } >"$work/sanitizer.json"
     [ $rc = 0 ] || head -40 "$work"/*check
@@ -70,8 +70,11 @@ step_sanitizer() {
 }
 
 step_bench() {
-    "$binary" bench kernels --cuda --json >"$work/bench.json"
-    note bench $? "$work/bench.json"
+    local rc
+    "$binary" bench cuda --json >"$work/bench.line"
+    rc=$?
+    sed 's/},{/},\n{/g' "$work/bench.line" >"$work/bench.json"
+    note bench $rc "$work/bench.json"
 }
 
 for step in $steps; do

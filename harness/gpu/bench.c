@@ -172,10 +172,10 @@ static void report_row(struct bench *b, const struct bench_case *c, const char *
                             format_name(c->format), "dtype", activation_name(c->act), "n", c->n, "k", c->k, "m", c->m,
                             "reduce", reduce_name(c->reduce), "way", way);
     json_t *figures =
-        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:i,s:b,s:s}", "us", t->us, "us_least", t->low, "us_most",
+        json_pack("{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:i,s:i,s:i,s:b,s:s}", "us", t->us, "us_least", t->low, "us_most",
                   t->high, "gb_s", bytes / t->us * 1e-3, "share_of_copy", bytes / t->us * 1e6 / b->copy_rate, "real_us",
                   real, "baseline_us", baseline, "grid", t->facts.grid, "threads", t->facts.threads, "registers",
-                  t->facts.registers, "copies", b->copies, "equal", equal, "sha256", t->sha256);
+                  t->facts.registers, "equal", equal, "sha256", t->sha256);
     json_object_update(row, figures);
     json_decref(figures);
     json_array_append_new(b->rows, row);

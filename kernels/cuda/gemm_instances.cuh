@@ -13,6 +13,7 @@
     {                                                                                                                  \
         static const gemm_kernels k = {{tile_kernel<F, ACT, 1>, tile_kernel<F, ACT, 2>, tile_kernel<F, ACT, 4>,        \
                                         tile_kernel<F, ACT, 6>, tile_kernel<F, ACT, 8>},                               \
-                                       {STRIP_PAIR(F, ACT, 1, 6), STRIP_PAIR(F, ACT, 2, 4)}};                          \
+                                       {STRIP_PAIR(F, ACT, 1, DEPTH_EIGHT), STRIP_PAIR(F, ACT, 1, DEPTH_DEEP),         \
+                                        STRIP_PAIR(F, ACT, 2, DEPTH_SIXTEEN)}};                                        \
         return &k;                                                                                                     \
     }

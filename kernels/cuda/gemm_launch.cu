@@ -7,7 +7,7 @@
 namespace
 {
 enum {
-    TILE_STAGES = 6,
+    TILE_STAGES = 4,
     TILE_HEAD_BYTES = 512,
     COUNTERS = 1 << 16,
 };
@@ -51,33 +51,39 @@ struct arrangement {
     size_t smem, slots, counters; /* bytes of shared memory; bytes and count of scratch */
 };
 
-/* How the chains of a strip are dealt out. */
+/* How the chains of a strip are dealt out, to which kernel. */
 struct dealing {
-    int cluster, warps;
+    int cluster, warps, kind;
 };
 
-/* Estimated nanoseconds of a strip launch: what the busiest SM streams, or how often a warp waits for memory. */
-long long strip_cost(long long strips, int chains, int length, int pairs, int sms, int warps_of_sm, dealing d)
+const struct {
+    int depth, warps_of_sm, most;
+} kinds[STRIP_KINDS] = {{DEPTH_EIGHT, 32, 16}, {DEPTH_DEEP, 16, 8}, {DEPTH_SIXTEEN, 16, 8}};
+
+/* Estimated nanoseconds of a strip launch. Memory answers after 900 or, under load, 1800; an SM gets a k-pair in 9. */
+long long strip_cost(long long strips, int chains, int length, int pairs, int sms, dealing d)
 {
     int each = (chains + d.cluster - 1) / d.cluster, rounds = (each + d.warps - 1) / d.warps;
-    long long ctas = strips * d.cluster, slots = (long long)sms * (warps_of_sm / d.warps);
-    long long waves = (ctas + slots - 1) / slots, stream = (ctas + sms - 1) / sms * pairs * 10 / d.cluster;
-    return std::max(stream, waves * rounds * (length * 130 + 300)) + waves * 400 +
-           (d.cluster > 1 ? 400 + 100 * d.cluster : 0);
+    int depth = kinds[d.kind].depth, slots = kinds[d.kind].warps_of_sm / d.warps;
+    long long ctas = strips * d.cluster, busiest = (ctas + sms - 1) / sms, waves = (busiest + slots - 1) / slots;
+    long long resident = std::min<long long>(busiest, slots) * d.warps;
+    long long stream = busiest * pairs / d.cluster * std::max<long long>(90, 18000 / (depth * resident)) / 10;
+    return std::max(stream, waves * rounds * (length * 900 / depth + 400)) + waves * 400 +
+           (d.cluster > 1 ? 1000 + 100 * d.cluster : 0);
 }
 
-dealing deal_strips(long long strips, int chains, int length, int pairs, int sms, int groups)
+dealing deal_strips(long long strips, int chains, int length, int pairs, int sms, int groups, bool clusters)
 {
-    dealing best = {1, 1};
+    dealing best = {1, 1, groups == 1 ? STRIP_EIGHT : STRIP_SIXTEEN};
     long long least = -1;
-    int warps_of_sm = groups == 1 ? 32 : 16, most = groups == 1 ? 16 : 8;
-    for (int cluster = 1; cluster <= 8 && cluster <= chains; cluster *= 2)
-        for (int warps = std::min(4, chains); warps <= most; warps++) {
-            dealing d = {cluster, warps};
-            long long cost = strip_cost(strips, chains, length, pairs, sms, warps_of_sm, d);
-            if (least < 0 || cost < least)
-                best = d, least = cost;
-        }
+    for (int kind = best.kind, last = groups == 1 ? STRIP_EIGHT_DEEP : STRIP_SIXTEEN; kind <= last; kind++)
+        for (int cluster = 1; cluster <= (clusters ? 8 : 1) && cluster <= chains; cluster *= 2)
+            for (int warps = std::min(4, chains); warps <= kinds[kind].most; warps++) {
+                dealing d = {cluster, warps, kind};
+                long long cost = strip_cost(strips, chains, length, pairs, sms, d);
+                if (least < 0 || cost < least)
+                    best = d, least = cost;
+            }
     return best;
 }
 
@@ -86,10 +92,8 @@ arrangement as_strips(const cuda_problem *p, const gemm_launch *l, int slices)
     arrangement r = {CUDA_STRIPS};
     int W = l->tk / 32, chains = slices * W, strips = p->plan->shape.n / 16, groups = row_groups(l);
     dealing d = deal_strips((long long)strips * l->par, chains, std::min(l->iters, l->T), p->plan->shape.k / 32,
-                            l->grid / l->per_sm, groups);
-    if (p->plan->sm < 90)
-        d.cluster = 1;
-    r.kernel = kernels_of(p->w)->strip[groups - 1][W == 4];
+                            l->grid / l->per_sm, groups, p->plan->sm >= 90);
+    r.kernel = kernels_of(p->w)->strip[d.kind][W == 4];
     r.cluster = d.cluster;
     r.threads = 32 * d.warps;
     r.grid_x = strips * d.cluster;
@@ -107,13 +111,15 @@ int warp_columns(const gemm_launch *l, int slices, int sms)
     return wc;
 }
 
-arrangement as_tiles(const cuda_problem *p, const gemm_launch *l, int slices, bool baseline, bool stripes)
+arrangement as_tiles(const cuda_problem *p, const gemm_launch *l, int slices, cuda_way way)
 {
     static const int place[9] = {0, 0, 1, 0, 2, 0, 3, 0, 4};
-    arrangement r = {baseline ? CUDA_BASELINE : CUDA_TILES};
+    /* stripes are even; single slices meet sooner where a tile has many; few slices are soonest in line */
+    bool pieces = slices > 4 && l->R * slices <= 2 * l->grid && l->block_rows <= 32;
+    arrangement r = {way};
     int W = l->tk / 32, groups = row_groups(l), columns = l->tn / 64;
-    r.stripes = baseline || stripes;
-    r.serially = baseline;
+    r.stripes = way == CUDA_BASELINE || (way == CUDA_FAST && !pieces);
+    r.serially = way == CUDA_BASELINE || (r.stripes && slices <= 4);
     r.wc = r.stripes ? columns : warp_columns(l, slices, l->grid / l->per_sm);
     r.sub = columns / r.wc;
     r.most = slices;
@@ -145,9 +151,7 @@ arrangement arrange(const cuda_problem *p, const gemm_launch *l)
     bool few = l->block_rows == 8 || rows_read <= 48 << 20;
     if (strips && (p->way == CUDA_STRIPS || (p->way == CUDA_FAST && few)))
         return as_strips(p, l, slices);
-    /* stripes are even; single slices meet sooner where there are fewer of them than SMs could run */
-    bool stripes = p->way == CUDA_FAST && (l->dp || l->R * slices > 2 * l->grid || l->block_rows > 32);
-    return as_tiles(p, l, slices, p->way == CUDA_BASELINE, stripes);
+    return as_tiles(p, l, slices, p->way == CUDA_STRIPS ? CUDA_TILES : p->way);
 }
 
 int log2_of(int x)

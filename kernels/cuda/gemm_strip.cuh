@@ -179,7 +179,8 @@ __device__ __forceinline__ void write_strip(const gemm_work &w, const float *par
 
 /* grid (strips * cluster, row blocks); the chains of a strip are dealt out over the cluster's CTAs and their warps, and
  * all leave their sums with its first CTA */
-template <typename P> __global__ void __launch_bounds__(P::N8 == 1 ? 512 : 256, 2) strip_kernel(const gemm_work w)
+template <typename P>
+__global__ void __launch_bounds__(P::N8 == 1 && P::DEPTH <= 6 ? 512 : 256, 2) strip_kernel(const gemm_work w)
 {
     extern __shared__ float4 shared4[];
     let_next_kernel_start();

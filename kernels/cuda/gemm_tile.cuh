@@ -5,7 +5,7 @@
  * rounding  as gemm_math
  * order     chains, fold and slices as the plan says; two ways of meeting between CTAs, the same sums in the same
  * order: serial (a slice waits for the one below it) and one-shot (the last to arrive adds all, bottom first) specials
- * as gemm_math limits    6 stages of shared memory; rows of A start on 16 bytes; slots and counters as gemm_launch lays
+ * as gemm_math limits    4 stages of shared memory; rows of A start on 16 bytes; slots and counters as gemm_launch lays
  * them
  */
 #ifndef ASSAY_KERNELS_CUDA_GEMM_TILE_CUH
@@ -14,7 +14,7 @@
 #include "kernels/cuda/gemm_math.cuh"
 
 enum {
-    STAGES = 6,
+    STAGES = 4,
     TILE_HEAD = 512,                   /* where rows start */
     WARP_STAGE = 4 * PAIR_BYTES + 128, /* codes and scales of 4 strips, one k-pair */
     ROW_PAD = 32,                      /* bytes: four rows cover all banks */

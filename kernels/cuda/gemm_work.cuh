@@ -104,12 +104,16 @@ __device__ __forceinline__ int expert_of(const gemm_work &w, int block)
 
 typedef void gemm_kernel(const gemm_work w);
 
-/* Kernels of one (format, activation): tiles of 1, 2, 4, 6, 8 row groups; strips of 1 or 2, with 2 or 4 warp rows. */
+/* Kernels of one (format, activation): tiles of 1, 2, 4, 6, 8 row groups; strips of 1, of 1 far ahead, of 2;
+ * strips with 2 or 4 warp rows. */
 enum { ROW_GROUPS = 5 };
+enum strip_kind { STRIP_EIGHT, STRIP_EIGHT_DEEP, STRIP_SIXTEEN, STRIP_KINDS };
 struct gemm_kernels {
     gemm_kernel *tile[ROW_GROUPS];
-    gemm_kernel *strip[2][2];
+    gemm_kernel *strip[STRIP_KINDS][2];
 };
+
+enum { DEPTH_EIGHT = 6, DEPTH_DEEP = 14, DEPTH_SIXTEEN = 4 }; /* k-pairs of weights under way */
 
 const gemm_kernels *kernels_u4b8_bf16(), *kernels_u4b8_f16(), *kernels_channel_bf16(), *kernels_channel_f16(),
     *kernels_nvfp4_bf16(), *kernels_nvfp4_f16(), *kernels_mxfp4_bf16();
