@@ -76,14 +76,14 @@ dealing deal_strips(long long strips, int chains, int length, int pairs, int sms
 {
     dealing best = {1, 1, groups == 1 ? STRIP_EIGHT : STRIP_SIXTEEN};
     long long least = -1;
-    for (int kind = best.kind, last = groups == 1 ? STRIP_EIGHT_DEEP : STRIP_SIXTEEN; kind <= last; kind++)
-        for (int cluster = 1; cluster <= (clusters ? 8 : 1) && cluster <= chains; cluster *= 2)
-            for (int warps = std::min(4, chains); warps <= kinds[kind].most; warps++) {
-                dealing d = {cluster, warps, kind};
-                long long cost = strip_cost(strips, chains, length, pairs, sms, d);
-                if (least < 0 || cost < least)
-                    best = d, least = cost;
-            }
+    for (int cluster = 1; cluster <= (clusters ? 8 : 1) && cluster <= chains; cluster *= 2)
+        for (int warps = std::min(4, chains); warps <= kinds[best.kind].most; warps++) {
+            dealing d = {cluster, warps,
+                         best.kind}; /* looking further ahead with half the warps was slower everywhere */
+            long long cost = strip_cost(strips, chains, length, pairs, sms, d);
+            if (least < 0 || cost < least)
+                best = d, least = cost;
+        }
     return best;
 }
 
