@@ -210,6 +210,7 @@ static int finish(struct running *r, struct run_result *out, struct err *e)
                       : FAIL(e, E_NOMEM, "out of memory for the summary");
 out:
     json_decref(missing);
+    json_decref(members);
     return rc;
 }
 
