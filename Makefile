@@ -161,8 +161,12 @@ gpu-gate: cuda
 install: all
 	install -D $(BUILD)/assay $(DESTDIR)$(PREFIX)/bin/assay
 	test ! -f $(BUILD)/libassay-cuda.so || install -D $(BUILD)/libassay-cuda.so $(DESTDIR)$(PREFIX)/lib/assay/libassay-cuda.so
-	mkdir -p $(DESTDIR)$(PREFIX)/share/assay && cp -r batteries goldens $(DESTDIR)$(PREFIX)/share/assay/
-	find $(DESTDIR)$(PREFIX)/share/assay -name '*.[ch]' -delete -o -name test -prune -exec rm -r {} +
+	mkdir -p $(DESTDIR)$(PREFIX)/share/assay/kernels/cuda
+	cp -r batteries goldens $(DESTDIR)$(PREFIX)/share/assay/
+	cp -r kernels/tables $(DESTDIR)$(PREFIX)/share/assay/kernels/
+	cp -r kernels/cuda/results kernels/cuda/*.cu kernels/cuda/*.cuh $(DESTDIR)$(PREFIX)/share/assay/kernels/cuda/
+	find $(DESTDIR)$(PREFIX)/share/assay/batteries $(DESTDIR)$(PREFIX)/share/assay/goldens \
+	    \( -name test -o -name '*.[ch]' \) -prune -exec rm -r {} +
 
 clean:
 	rm -rf build

@@ -1,9 +1,8 @@
 /* Determinism, graph replay, batches, mutants, memory: what a policy asks beyond parity. */
+#include "harness/gate/evidence.h"
 #include "tools/gate.h"
 #include "tools/gate_answers.h"
 #include "tools/mutants.h"
-
-#include "harness/base/json.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -91,41 +90,21 @@ int gate_determinism(struct gate *g, const struct gate_set *set, struct err *e)
 }
 
 /* A committed file that says what was found on another machine, and of which sources. */
-static int evidence_file(const struct gate *g, const char *path, struct gate_item *i, struct err *e)
+static void evidence_file(const struct gate *g, struct gate_item *i)
 {
-    char full[1400], hash[SHA256_HEX_SIZE];
-    const char *name;
-    json_t *want;
-    struct err own = {0};
-    snprintf(full, sizeof full, "%s/%s", g->tool->data_dir, path);
-    json_t *o = json_read(full, &own);
-    if (!o)
-        return own.code == E_MISSING ? (gate_say(i, OUTCOME_MISSING, "%s is not there", path), OK)
-                                     : FAIL(e, own.code, "%s", own.text);
-    const json_t *errors = json_object_get(o, "errors"), *sources = json_object_get(o, "sources");
-    if (!json_is_integer(errors) || !json_object_size(sources))
-        gate_say(i, OUTCOME_MISSING, "%s does not say how many errors there were and of which sources", path);
-    else if (json_integer_value(errors))
-        gate_say(i, OUTCOME_FAILED, "%s: %lld errors", path, (long long)json_integer_value(errors));
-    else
-        gate_say(i, OUTCOME_OK, "%s: no error (%s)", path, text_of(o, "tool"));
-    json_object_foreach((json_t *)sources, name, want)
-    {
-        snprintf(full, sizeof full, "%s/%s", g->tool->data_dir, name);
-        memset(&own, 0, sizeof own);
-        if (i->outcome == OUTCOME_OK &&
-            (sha256_file(full, hash, &own) || !json_is_string(want) || strcmp(hash, json_string_value(want))))
-            gate_say(i, OUTCOME_MISSING, "%s speaks of another %s", path, name);
-    }
-    json_decref(o);
-    return OK;
+    const json_t *o = g->policy.section[i->check];
+    struct finding f;
+    evidence_judge(g->tool->data_dir, text_of(o, "evidence"), i->check, text_of(o, "gpu"), &f);
+    gate_say(i, f.outcome, "%s", f.text);
 }
 
 int gate_memory(struct gate *g, const struct gate_set *set, struct err *e)
 {
     const char *path = text_of(g->policy.section[CHECK_MEMORY], "evidence");
     struct gate_item *i = gate_add(g, CHECK_MEMORY, set, path, e);
-    return i ? evidence_file(g, path, i, e) : e->code;
+    if (i)
+        evidence_file(g, i);
+    return e->code;
 }
 
 int gate_graph(struct gate *g, const struct gate_set *set, struct err *e)
@@ -139,7 +118,7 @@ int gate_graph(struct gate *g, const struct gate_set *set, struct err *e)
     if (i && !known && !own.code)
         ask_pair(g, set, o, "cuda_graph=off", "cuda_graph=on", where, sizeof where, &equal, &own);
     if (i && own.code && *text_of(o, "evidence")) /* no such device here: what another machine found */
-        evidence_file(g, text_of(o, "evidence"), i, e);
+        evidence_file(g, i);
     else if (i && !known && !settle(i, &own, e) && !own.code) {
         if (equal)
             gate_say(i, OUTCOME_OK, "graph replay and eager mode: every id and every logits row the same");

@@ -43,17 +43,37 @@ static int open_witness(const struct tool *t, const struct session_spec *spec, s
     return rc;
 }
 
+/* "assay:PROGRAM", for an engine that computes by tables and a GPU profile "assay:PROGRAM+DATA". */
+static int name_build(struct session *s, struct err *e)
+{
+    char program[SHA256_HEX_SIZE], data[SHA256_HEX_SIZE];
+    uint8_t hash[SHA256_BYTES];
+    const json_t *build = s->engine->build;
+    const char *part[] = {json_string_value(json_object_get(json_object_get(build, "gpu_profile"), "sha256")),
+                          json_string_value(json_object_get(build, "tables_sha256"))};
+    if (sha256_file("/proc/self/exe", program, e))
+        return e->code;
+    snprintf(s->build, sizeof s->build, "assay:%.16s", program);
+    if (!part[0] && !part[1])
+        return OK;
+    struct sha256 *h = sha256_new();
+    if (!h)
+        return FAIL(e, E_NOMEM, "out of memory");
+    for (int i = 0; i < 2; i++)
+        sha256_add(h, part[i] ? part[i] : "", (part[i] ? strlen(part[i]) : 0) + 1);
+    sha256_end(h, hash);
+    sha256_hex(hash, data);
+    snprintf(s->build + strlen(s->build), 18, "+%.16s", data);
+    return OK;
+}
+
 int session_open(const struct tool *t, struct store *store, const struct session_spec *spec, struct session *s,
                  struct err *e)
 {
     const char *model = NULL;
-    char hash[SHA256_HEX_SIZE];
     int rc;
     memset(s, 0, sizeof *s);
     s->store = store;
-    if ((rc = sha256_file("/proc/self/exe", hash, e)))
-        return rc;
-    snprintf(s->build, sizeof s->build, "assay:%.16s", hash);
     /* The engine's name is checked first: a typing error is told at once. */
     if (!engine_find(spec->engine))
         return engine_open_spec(spec->engine, spec->flag, spec->flags, NULL, t->data_dir, 0, &s->engine, e);
@@ -63,7 +83,7 @@ int session_open(const struct tool *t, struct store *store, const struct session
         return rc;
     rc = engine_open_spec(spec->engine, spec->flag, spec->flags, s->model, t->data_dir, spec->threads, &s->engine, e);
     if (!rc)
-        tool_warn("engine", s->engine->warning);
+        tool_warn("engine", s->engine->warning), rc = name_build(s, e);
     return rc || !spec->witness ? rc : open_witness(t, spec, s, e);
 }
 

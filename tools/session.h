@@ -18,7 +18,9 @@ struct session {
     struct battery *battery;
     struct golden *golden;
     char golden_sha256[SHA256_HEX_SIZE], model_sha256[SHA256_HEX_SIZE];
-    char build[80]; /* this program's own hash: answers of another build are never mixed into a run */
+    /* hash of this program, and of the data that decides the engine's bytes (GPU profile, hardware tables): answers of
+     * another build or of other data are never mixed into a run, and evidence of them is never reused */
+    char build[80];
     struct engine *engine, *witness;
 };
 

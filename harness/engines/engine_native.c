@@ -81,10 +81,11 @@ static void describe(struct native_engine *g, const struct settings *s)
     panel_chain_best(&path);
     snprintf(g->base.arm, sizeof g->base.arm, "native:cpu gpu=%s reduce=%s route=%s%s%s", s->gpu,
              reduce_name(s->o.reduce), route_name(s->o.route), *s->mutant ? " mutant=" : "", s->mutant);
-    g->base.build = json_pack("{s:s,s:s,s:{s:s,s:i,s:i,s:s,s:s},s:s,s:i,s:I,s:s}", "engine", "assay native", "compiler",
-                              __VERSION__, "gpu_profile", "name", p->name, "sms", p->sms, "sm", p->sm, "evidence",
-                              evidence[p->evidence], "source", p->source, "cpu_path", path, "threads", g->threads,
-                              "weight_bytes", (json_int_t)g->native->weight_bytes, "rotary_table", rotary);
+    g->base.build = json_pack(
+        "{s:s,s:s,s:{s:s,s:i,s:i,s:s,s:s,s:s},s:s,s:i,s:I,s:s,s:s}", "engine", "assay native", "compiler", __VERSION__,
+        "gpu_profile", "name", p->name, "sms", p->sms, "sm", p->sm, "evidence", evidence[p->evidence], "source",
+        p->source, "sha256", g->native->profile_sha256, "cpu_path", path, "threads", g->threads, "weight_bytes",
+        (json_int_t)g->native->weight_bytes, "rotary_table", rotary, "tables_sha256", g->native->tables_sha256);
     if (p->evidence != EVIDENCE_MEASURED)
         snprintf(g->base.forecast, sizeof g->base.forecast, "GPU profile %s is %s, not measured", p->name,
                  evidence[p->evidence]);

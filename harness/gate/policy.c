@@ -19,10 +19,10 @@ static const struct member {
     [CHECK_PARITY] = {"runs", ""},
     [CHECK_COUNTERS] = {"rules", ""},
     [CHECK_DETERMINISM] = {"model battery runs", ""},
-    [CHECK_GRAPH] = {"model battery", "evidence"},
+    [CHECK_GRAPH] = {"model battery", "evidence gpu"},
     [CHECK_BATCH] = {"model battery sizes", ""},
     [CHECK_MUTANTS] = {"model battery", "only reason"},
-    [CHECK_MEMORY] = {"evidence", ""},
+    [CHECK_MEMORY] = {"evidence", "gpu"},
     [CHECK_BENCH] = {"model battery sizes runs tokens min_ratio max_memory_ratio", "clock"},
 };
 
@@ -58,7 +58,7 @@ static int check_members(const json_t *o, enum gate_check c, const char *where, 
 static int check_kinds(const json_t *o, enum gate_check c, const char *where, struct err *e)
 {
     static const char *const lists[] = {"runs", "rules", "sizes"};
-    static const char *const texts[] = {"model", "battery", "evidence", "reason", "clock"};
+    static const char *const texts[] = {"model", "battery", "evidence", "gpu", "reason", "clock"};
     static const char *const numbers[] = {"tokens", "min_ratio", "max_memory_ratio"};
     int counts_runs = c == CHECK_DETERMINISM || c == CHECK_BENCH;
     for (size_t i = 0; i < 3; i++) {

@@ -6,6 +6,7 @@
 #define ASSAY_HARNESS_NATIVE_H
 
 #include "harness/base/model.h"
+#include "harness/base/sha256.h"
 #include "harness/base/team.h"
 #include "kernels/gemm.h"
 #include "kernels/hw.h"
@@ -36,7 +37,9 @@ struct native {
     uint16_t *rope;               /* [rope_rows][head_dim] */
     int rope_rows, rope_measured; /* measured: from a GPU, else computed here */
     size_t weight_bytes;          /* resident */
-    struct owned *owned;          /* list of allocations */
+    /* of the GPU profile's file, and of the tables that were read: they decide bytes as the program does */
+    char profile_sha256[SHA256_HEX_SIZE], tables_sha256[SHA256_HEX_SIZE];
+    struct owned *owned; /* list of allocations */
 };
 
 /* data_dir holds batteries/gpus and kernels/tables. Caller closes. */

@@ -81,6 +81,25 @@ static int pack_layer(struct native *n, const struct layer *l, struct native_lay
     return OK;
 }
 
+/* tables_sha256: the hash of what it was and of this file's name and hash. */
+static int add_table(struct native *n, const char *path, struct err *e)
+{
+    char file[SHA256_HEX_SIZE];
+    uint8_t hash[SHA256_BYTES];
+    const char *name = strrchr(path, '/');
+    if (sha256_file(path, file, e))
+        return e->code;
+    struct sha256 *h = sha256_new();
+    if (!h)
+        return FAIL(e, E_NOMEM, "out of memory");
+    sha256_add(h, n->tables_sha256, strlen(n->tables_sha256));
+    sha256_add(h, name, strlen(name) + 1);
+    sha256_add(h, file, strlen(file));
+    sha256_end(h, hash);
+    sha256_hex(hash, n->tables_sha256);
+    return OK;
+}
+
 static int read_table(struct native *n, const char *data_dir, const char *name, size_t entries, const int8_t **out,
                       struct err *e)
 {
@@ -95,7 +114,7 @@ static int read_table(struct native *n, const char *data_dir, const char *name, 
     if (bytes != entries)
         return FAIL(e, E_INPUT, "%s: %zu entries, %zu expected", path, bytes, entries);
     *out = data;
-    return OK;
+    return add_table(n, path, e);
 }
 
 static uint16_t round_bf16(double x)
@@ -147,7 +166,7 @@ static int read_rope(struct native *n, const char *data_dir, struct err *e)
         n->rope = data;
         n->rope_rows = known_rows[i];
         n->rope_measured = 1;
-        return OK;
+        return add_table(n, path, e);
     }
     return compute_rope(n, c->max_positions, e);
 }
@@ -177,7 +196,8 @@ int native_open(const struct model *m, const char *data_dir, const char *gpu, co
     n->model = m;
     n->o = *o;
     snprintf(path, sizeof path, "%s/batteries/gpus/%s.json", data_dir, gpu);
-    if (profile_read(path, &n->gpu, e) || read_table(n, data_dir, "ex2.i8.zst", HW_EX2_ENTRIES, &ex2, e) ||
+    if (profile_read(path, &n->gpu, e) || sha256_file(path, n->profile_sha256, e) ||
+        read_table(n, data_dir, "ex2.i8.zst", HW_EX2_ENTRIES, &ex2, e) ||
         read_table(n, data_dir, "rcp.i8.zst", HW_RCP_ENTRIES, &rcp, e) ||
         read_table(n, data_dir, "rsq.i8.zst", HW_RSQ_ENTRIES, &rsq, e) ||
         read_table(n, data_dir, "lg2.i32i8i16.zst", HW_LG2_BYTES, &lg2, e) || read_rope(n, data_dir, e))

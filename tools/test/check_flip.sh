@@ -86,11 +86,21 @@ policy counted 'p["counters"]["rules"] = [{"when": ["marlin_dense=on"], "ran": [
 expect 4 'no rule of the policy speaks about these flags' flip marlin_dense=off --policy counted --yes
 policy lazy 'p["mutants"] = {"model": "tiny-dense-nvfp4", "battery": "smoke", "only": ["zeros"], "reason": "r"}'
 expect 4 '1 mutants, 0 controls: at least one of each is needed' flip marlin_dense=off --policy lazy --yes
-echo '{"errors": 3, "sources": {"batteries/smoke.json": "0"}}' >"$tmp/data/batteries/policies/memory"
-policy memory 'p["memory"] = {"evidence": "batteries/policies/memory"}'
+# what a GPU machine found: of these kernel sources, whole, and without an error
+policy memory 'p["memory"] = {"evidence": "batteries/policies/memory", "gpu": "NVIDIA H200"}'
+sources=$(cat $(ls kernels/cuda/*.cu kernels/cuda/*.cuh | LC_ALL=C sort) | sha256sum | cut -c1-64)
+found=$tmp/data/batteries/policies/memory
+sed "s/\"kernel_sources_sha256\": \"[0-9a-f]*\"/\"kernel_sources_sha256\": \"$sources\"/" kernels/cuda/results/h200-sanitizer.json >"$found"
+expect 0 'no error by memcheck, initcheck, synccheck, racecheck' flip marlin_dense=off --policy memory
+cp "$found" "$tmp/whole.result"
+sed 's/ERROR SUMMARY: 0 errors/ERROR SUMMARY: 3 errors/' "$tmp/whole.result" >"$found"
 expect 1 '3 errors' flip marlin_dense=off --policy memory --yes
-echo '{"errors": 0, "sources": {"batteries/smoke.json": "0"}}' >"$tmp/data/batteries/policies/memory"
-expect 4 'speaks of another batteries/smoke.json' flip marlin_dense=off --policy memory --yes
+sed "s/$sources/$(printf %064d 0)/" "$tmp/whole.result" >"$found"
+expect 4 'is of other kernel sources' flip marlin_dense=off --policy memory --yes
+head -c 300 "$tmp/whole.result" >"$found"
+expect 4 'memory, defaults, batteries/policies/memory: NO_EVIDENCE' flip marlin_dense=off --policy memory --yes
+cp kernels/cuda/results/h200-bench.json "$found"
+expect 4 'is of step "bench"; "sanitizer" is asked for' flip marlin_dense=off --policy memory --yes
 same "$(sum)" "$before" 'a refused flip edited flags.json'
 
 # --- granted: nothing without a yes; a file that cannot be written is finished by the same command ---
@@ -110,6 +120,30 @@ expect 0 'with marlin_dense=on' flip marlin_e1_par1=on --policy good
 expect 0 'GRANTED' flip marlin_dense=on --policy good --yes
 same "$(sum)" "$before" 'there and back'
 expect 0 'all seals and links hold' store check
+
+# --- evidence is of this GPU profile and these tables: of others none is reused ---
+policy fresh 'p["determinism"] = {"model": "tiny-dense-nvfp4", "battery": "smoke", "runs": 2}'
+# reused STATUS: whether parity, counters and determinism come from the store
+reused() {
+    local n
+    n=$(ASSAY_DATA=$tmp/data "$shipped" flip marlin_dense=off --policy fresh 2>&1 </dev/null | grep -cF '[from the store]')
+    same "$n" "$1" "pieces of evidence reused, $2"
+}
+rm "$tmp/data/batteries/gpus" "$tmp/data/kernels"
+cp -r batteries/gpus "$tmp/data/batteries/gpus"
+mkdir "$tmp/data/kernels"
+cp -r kernels/tables "$tmp/data/kernels/tables"
+expect 0 'GRANTED' flip marlin_dense=off --policy fresh
+reused 3 'nothing changed' # parity, counters, determinism
+sed 's/"source": "/&another text, /' batteries/gpus/gb10.json >"$tmp/data/batteries/gpus/gb10.json"
+reused 0 'another GPU profile'
+reused 3 'the same profile again'
+printf '\x28\xb5\x2f\xfd\x20\x00\x01\x00\x00' >>"$tmp/data/kernels/tables/rcp.i8.zst" # the same entries, another file
+reused 0 'another table'
+reused 3 'the same table again'
+cp batteries/gpus/gb10.json "$tmp/data/batteries/gpus/gb10.json"
+cp kernels/tables/rcp.i8.zst "$tmp/data/kernels/tables/rcp.i8.zst"
+reused 3 'the first profile and table again'
 
 # --- a deprecated flag warns once and changes nothing ---
 out=$("$shipped" run --engine native marlin_atomic_add=on marlin_atomic_add=off --model tiny-dense-nvfp4 --battery smoke 2>&1)
