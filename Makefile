@@ -37,6 +37,7 @@ SETS := command:command:tools/cmd_:tools/command.h \
         mutant:mutant:kernels/mutants/mutant_:kernels/mutant.h \
         fault:fault:harness/faults/fault_:harness/fault.h \
         form:form:reports/form_:reports/form.h \
+        dialect:dialect:harness/engines/dialect_:harness/engines/dialect.h \
         bench_of:command:tools/bench_:tools/bench.h
 set_field = $(word $(2),$(subst :, ,$(1)))
 TABLES := $(foreach s,$(SETS),$(if $(wildcard $(call set_field,$(s),4)),$(BUILD)/gen/$(call set_field,$(s),1)_all.c))

@@ -59,7 +59,9 @@ typedef void engine_tap(void *arg, int layer, const char *op, uint16_t *data, in
 struct engine_ops {
     const char *name, *summary;
     int needs_model;
-    int recording;         /* 1: answers from a record; cannot be asked anything new, stands for any model */
+    int wants_model; /* 1: opens the model where its files are at hand, and can do without */
+    int isolated;    /* 1: an answer that fails (E_ENGINE) says nothing about the next, and costs its own prompt only */
+    int recording;   /* 1: answers from a record; cannot be asked anything new, stands for any model */
     const char *flag_help; /* "route=dense|grouped|par1  reduce=f32|f16 ..." */
     /* Caller closes. Unknown flags or values: E_USAGE that says what is valid. */
     int (*open)(const struct engine_open *o, struct engine **out, struct err *e);
@@ -82,6 +84,7 @@ struct engine_ops {
 struct engine {
     const struct engine_ops *ops;
     int slots;          /* answers that may run at once */
+    int vocab;          /* ids are below; 0: that of the model that it was opened with */
     int has_logits;     /* views are filled */
     int bf16_rows;      /* row_sha256 is filled on request */
     char arm[256];      /* every flag at its value: "native:cpu gpu=h200 reduce=f32 route=dense" */

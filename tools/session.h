@@ -29,6 +29,9 @@ int session_open(const struct tool *t, struct store *store, const struct session
                  struct err *e);
 void session_close(struct session *s); /* zeroed is fine */
 
+/* An engine's spec as it is, or "adapter:NAME" for the name or file of a profile. */
+int session_engine(const struct tool *t, const char *name, char *spec, size_t size, struct err *e);
+
 /* NAME in the store, or a file when it ends in .json. */
 int session_battery(struct store *store, const char *name, struct battery **b, struct err *e);
 

@@ -110,6 +110,16 @@ static int wanted(const struct asking *a, const struct job *j, enum run_phase ph
     return phase == PHASE_FORCE_PREFILL || ids_differ(j);
 }
 
+/* A record that cannot be asked about other ids (E_MISSING) is no news; an engine that failed is. */
+static void note_missing(struct job *j, enum run_phase phase, int code, const struct err *why)
+{
+    static const char *const shape[PHASES] = {"", " forced token by token", " forced in one pass"};
+    if (phase == PHASE_FREE && code == E_MISSING)
+        snprintf(j->missing, sizeof j->missing, "%.255s", why->text);
+    else if (code == E_ENGINE && !*j->missing)
+        snprintf(j->missing, sizeof j->missing, "%.60s%s: %.160s", j->fed->name, shape[phase], why->text);
+}
+
 static int ask_job(struct asking *a, int slot, struct job *j, struct err *e)
 {
     for (enum run_phase phase = PHASE_FREE; phase < PHASES; phase++) {
@@ -117,10 +127,10 @@ static int ask_job(struct asking *a, int slot, struct job *j, struct err *e)
         if (!wanted(a, j, phase))
             continue;
         int rc = ask_one(a, slot, j, phase, &mine);
-        if (rc == E_MISSING && phase == PHASE_FREE)
-            snprintf(j->missing, sizeof j->missing, "%.255s", mine.text);
-        if (rc == E_MISSING)
+        if (rc == E_MISSING || (rc == E_ENGINE && a->engine->ops->isolated)) {
+            note_missing(j, phase, rc, &mine);
             continue;
+        }
         if (rc || hand_over(a, slot, j, phase, &mine)) {
             *e = mine;
             return err_prefix(e, "prompt %s", j->fed->name);
