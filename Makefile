@@ -139,9 +139,11 @@ check: deps
 $(BUILD)/check-all: $(CHECK_BINARIES)
 	@touch $@
 
-# All 200 moments; make check has a few of them.
+# All moments; make check has a few of them.
 check-kill: all
 	@KILLS=$${KILLS:-200} ASSAY=$(BUILD)/assay tools/test/check_kill.sh
+	@folder=$$(mktemp -d); EVERY=1 ASSAY_TEST_TMP=$$folder ASSAY=$(BUILD)/assay tools/test/check_kill_ratify.sh; \
+	    rc=$$?; rm -rf $$folder; exit $$rc
 
 # A real Slurm on this machine; status 77 and NO_EVIDENCE where there is none.
 check-slurm: all
@@ -177,7 +179,7 @@ help:
 	@echo 'run            install what is missing, build, run the shipped batteries and print the verdict table'
 	@echo 'check          every test; check SAN=1 under AddressSanitizer and UBSan'
 	@echo 'check-vectors  the whole set of recorded kernel outputs (VECTORS=DIR)'
-	@echo 'check-kill     runs killed at 200 random moments (KILLS=N SEED=N)'
+	@echo 'check-kill     runs killed at 200 random moments (KILLS=N SEED=N), ratify and unratify at every step'
 	@echo 'check-slurm    strict on every shipped model under a Slurm started here, against one process'
 	@echo 'lint           include rules, size limits, banned words, formatting'
 	@echo 'bench          assay bench kernels --cpu'

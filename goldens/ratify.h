@@ -17,14 +17,18 @@ struct ratification {
     int activates;          /* its golden is pending and becomes active */
     const json_t *outdated; /* hashes of the active goldens that it supersedes; NULL: none */
     const json_t *more;     /* what else the ledger says (changes, evidence); NULL is fine */
+    const char *mirror;     /* folder that gets the texts too; NULL: beside the store only */
 };
 
-/* One transaction. E_VOID when what was shown is no longer so. *seq names the row. */
-int store_ratify(struct store *s, const struct ratification *r, int64_t *seq, struct err *e);
+/* One transaction, then the mirrors; a process that dies in between owes them, and the next that opens the store writes
+ * them. E_VOID when what was shown is no longer so. *seq names the row, *files counts the anchors in force. */
+int store_ratify(struct store *s, const struct ratification *r, int64_t *seq, int *files, struct err *e);
 
 /* Takes ratification `seq` back: the anchor before it is in force again, a golden that it made active is pending, those
- * that it superseded are active. E_MISSING: no such row; E_USAGE: taken back already, or not the newest of its key. */
-int store_unratify(struct store *s, int64_t seq, const char *by, const char *note, struct err *e);
+ * that it superseded are active. E_MISSING: no such row; E_USAGE: taken back already, or not the newest of its key.
+ * Mirrors as above. */
+int store_unratify(struct store *s, int64_t seq, const char *by, const char *note, const char *mirror, int *files,
+                   struct err *e);
 
 /* The anchor in force; E_MISSING when there is none. sha256 names it. Caller frees. */
 int store_anchor_get(struct store *s, const char *model, const char *battery, const char *arm, const char *device,
@@ -32,8 +36,8 @@ int store_anchor_get(struct store *s, const char *model, const char *battery, co
 /* Every anchor in force: array of {key, anchor, seq, golden, stale}; stale: null, or why it no longer counts. */
 int store_anchor_list(struct store *s, json_t **list, struct err *e);
 
-/* Writes the text of every anchor in force into the folder (NULL: PATH-ratified beside the store), and removes the
- * files of keys that have none any more. *files: how many there are. */
+/* Writes the text of every anchor in force into PATH-ratified beside the store, and into folder (NULL is fine), and
+ * removes the files of keys that have none any more. *files: how many there are. */
 int store_mirror(struct store *s, const char *folder, int *files, struct err *e);
 
 #endif

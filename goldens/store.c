@@ -1,4 +1,4 @@
-#include "goldens/db.h"
+#include "goldens/owed.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -75,6 +75,7 @@ int store_open(const char *path, struct store **out, struct err *e)
         store_close(s);
         return rc;
     }
+    owed_settle(s);
     *out = s;
     return OK;
 }

@@ -1,9 +1,10 @@
 /* Anchors in force as text files beside the store, and what is wrong with either. */
 #include "goldens/exchange.h"
-#include "goldens/ratify.h"
+#include "goldens/owed.h"
 #include "goldens/seal.h"
 
 #include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -126,7 +127,7 @@ static int mirror_one(struct store *s, const char *path, const char *sha256, str
     return rc;
 }
 
-int store_mirror(struct store *s, const char *folder, int *files, struct err *e)
+int store_mirror_write(struct store *s, const char *folder, int *files, struct err *e)
 {
     char path[1400];
     int row, rc = OK;
@@ -143,6 +144,12 @@ int store_mirror(struct store *s, const char *folder, int *files, struct err *e)
     }
     sqlite3_finalize(q);
     return rc ? rc : e->code;
+}
+
+int store_mirror(struct store *s, const char *folder, int *files, struct err *e)
+{
+    int fd, rc = owed_note(s, folder, &fd, e);
+    return rc ? rc : owed_pay(s, folder, fd, files, e);
 }
 
 static int check_one(struct store *s, const char *key, const char *sha256, json_t *bad, struct err *e)
@@ -173,13 +180,40 @@ static int check_one(struct store *s, const char *key, const char *sha256, json_
     return rc;
 }
 
+/* A text that nobody has in force looks like a golden to who reads it. */
+static void check_orphans(const struct store *s, const json_t *expected, json_t *bad)
+{
+    char path[1200], line[1600];
+    snprintf(path, sizeof path, "%s-ratified", s->path);
+    DIR *d = opendir(path);
+    struct dirent *f;
+    while (d && (f = readdir(d))) {
+        if (*f->d_name == '.' || json_object_get(expected, f->d_name))
+            continue;
+        snprintf(line, sizeof line, "mirror %s/%s is of no anchor in force; `assay store mirror` removes what was one",
+                 path, f->d_name);
+        db_complain(bad, line);
+    }
+    if (d)
+        closedir(d);
+}
+
 int anchor_check_all(struct store *s, json_t *bad, struct err *e)
 {
     sqlite3_stmt *q = db_query(s, e, last_words, "");
+    json_t *expected = json_object();
     int row, rc = OK;
-    while (!rc && (row = db_step(s, q, e)) == 1)
-        if (*db_text(q, 1))
-            rc = check_one(s, db_text(q, 0), db_text(q, 1), bad, e);
+    while (!rc && (row = db_step(s, q, e)) == 1) {
+        char path[1400];
+        if (!*db_text(q, 1))
+            continue;
+        file_of(s, NULL, db_text(q, 0), path, sizeof path);
+        json_object_set_new(expected, strrchr(path, '/') + 1, json_true());
+        rc = check_one(s, db_text(q, 0), db_text(q, 1), bad, e);
+    }
     sqlite3_finalize(q);
+    if (!rc && !e->code)
+        check_orphans(s, expected, bad);
+    json_decref(expected);
     return rc ? rc : e->code;
 }

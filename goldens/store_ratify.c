@@ -1,4 +1,4 @@
-#include "goldens/ratify.h"
+#include "goldens/owed.h"
 
 #include "goldens/seal.h"
 
@@ -78,10 +78,15 @@ static int ratify(struct store *s, const struct ratification *r, int64_t *seq, s
     return rc;
 }
 
-int store_ratify(struct store *s, const struct ratification *r, int64_t *seq, struct err *e)
+int store_ratify(struct store *s, const struct ratification *r, int64_t *seq, int *files, struct err *e)
 {
-    int rc = db_begin(s, e);
-    return rc ? rc : db_end(s, ratify(s, r, seq, e), e);
+    int fd, rc = owed_note(s, r->mirror, &fd, e);
+    if (rc)
+        return rc;
+    if (!(rc = db_begin(s, e)) && !(rc = db_end(s, ratify(s, r, seq, e), e)))
+        return owed_pay(s, r->mirror, fd, files, e);
+    owed_forget(s, fd);
+    return rc;
 }
 
 static int load_row(struct store *s, int64_t seq, json_t **what, struct err *e)
@@ -127,10 +132,16 @@ static int unratify(struct store *s, int64_t seq, const char *by, const char *no
     return rc;
 }
 
-int store_unratify(struct store *s, int64_t seq, const char *by, const char *note, struct err *e)
+int store_unratify(struct store *s, int64_t seq, const char *by, const char *note, const char *mirror, int *files,
+                   struct err *e)
 {
-    int rc = db_begin(s, e);
-    return rc ? rc : db_end(s, unratify(s, seq, by, note, e), e);
+    int fd, rc = owed_note(s, mirror, &fd, e);
+    if (rc)
+        return rc;
+    if (!(rc = db_begin(s, e)) && !(rc = db_end(s, unratify(s, seq, by, note, e), e)))
+        return owed_pay(s, mirror, fd, files, e);
+    owed_forget(s, fd);
+    return rc;
 }
 
 int store_anchor_get(struct store *s, const char *model, const char *battery, const char *arm, const char *device,

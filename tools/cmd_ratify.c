@@ -113,10 +113,11 @@ static int write_down(const struct tool *t, struct store *s, const struct ratify
                              .replaces = p->replaces,
                              .activates = p->activates,
                              .outdated = p->outdated,
-                             .more = more};
-    int rc = store_ratify(s, &r, &seq, e);
+                             .more = more,
+                             .mirror = o->mirror};
+    int rc = store_ratify(s, &r, &seq, &files, e);
     json_decref(more);
-    if (rc || (rc = store_mirror(s, NULL, &files, e)) || (o->mirror && (rc = store_mirror(s, o->mirror, &files, e))))
+    if (rc)
         return rc;
     if (t->json) {
         json_t *out = json_pack("{s:I,s:I,s:s,s:s,s:s,s:O,s:O,s:b,s:s}", "ratification", (json_int_t)seq, "run",

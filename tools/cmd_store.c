@@ -213,7 +213,7 @@ COMMAND(store) = {
              "       its end, every stored answer, anchors that are stale, mirrors; names each bad row; exit status 3 "
              "when there is one, 4 when there is no store\n"
              "stats  rows and bytes of every table\n"
-             "mirror writes the text of every anchor in force beside the store, or into DIR for a pull request\n"
+             "mirror writes the text of every anchor in force beside the store, and into DIR for a pull request\n"
              "merge  brings goldens, batteries and runs of the stores IN into OUT and joins shards of one run, all or\n"
              "       nothing: answers that contradict each other, and shards of another model, battery, golden or\n"
              "       commit, are named and refused (exit status 3); 4 when prompts are still without an answer\n"

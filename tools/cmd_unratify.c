@@ -59,8 +59,7 @@ static int take_back(const struct tool *t, struct store *s, const char *word, co
     long long seq = strtoll(word, &end, 10);
     if (*end || seq < 1)
         return FAIL(e, E_USAGE, "\"%s\" is no ledger row; --list shows those in force", word);
-    if (store_unratify(s, seq, by, note ? note : "", e) || store_mirror(s, NULL, &files, e) ||
-        (mirror && store_mirror(s, mirror, &files, e)))
+    if (store_unratify(s, seq, by, note ? note : "", mirror, &files, e))
         return e->code;
     if (t->json)
         printf("{\"undone\":%lld,\"anchors\":%d}\n", seq, files);
