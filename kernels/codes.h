@@ -15,32 +15,36 @@
 
 #include "kernels/panel.h"
 
-/* One block of 16 activations of one row. */
+/* One block of 16 activations of one row, for the quick path: a cache line, and another for PLAN_WIDE. */
 struct code_block {
-    int16_t value[16]; /* A[k]; only with state CODE_INTEGER */
-    int8_t key[16];    /* 4 * (exponent - top), -128 for zero */
-    int32_t lsb, top;  /* exponent of 1 in value; largest exponent */
-    int32_t state;     /* enum code_state, of the careful path */
+    int8_t digit[2][16];  /* digit[0] + 256*digit[1]: the activation over 2^bulk, 0 for the small ones */
+    int32_t plan;         /* enum code_plan */
+    int32_t bias;         /* of the sum, because tables hold V + code_bias */
+    float unit, limit;    /* times a column's scale: the unit of the sum; the largest |c| that keeps products whole */
+    float reach;          /* times a column's scale: twice the largest product */
+    float raw_unit;       /* unit or wide_unit, for the scale's bits: see code_raw_exponent */
+    int16_t raw_limit[2]; /* twice: to be added to a raw scale's upper bits for those of limit or wide_limit */
+    int16_t raw_reach[2]; /* the same for reach, or a little more */
 
-    /* the quick path */
-    int8_t digit[2][16]; /* digit[0] + 256*digit[1]: the activation over 2^bulk, 0 for the small ones */
-    int32_t plan;        /* enum code_plan */
-    int32_t bias;        /* of the sum, because tables hold V + code_bias */
-    float unit, limit;   /* times a column's scale: the unit of the sum; the largest |c| that keeps products whole */
-    float reach;         /* times a column's scale: twice the largest product */
-    int8_t wide[3][16];  /* PLAN_WIDE: all of them, over 2^lsb */
-    int32_t wide_bias;
+    int8_t wide[3][16]; /* PLAN_WIDE: all of them, over 2^lsb */
     float wide_unit, wide_limit;
-    int32_t smalls;    /* how many small ones */
-    uint8_t small[16]; /* k of each */
-};
+    int32_t wide_bias;
+    uint16_t small; /* bit k: activation k is a small one */
+    uint16_t light; /* wide sums fit 24 bits */
+} __attribute__((aligned(64)));
+
+/* A scale as the bits of a bf16 float: exact but for a power of two, which is 2^code_raw_exponent(w) too small. */
+static inline int code_raw_exponent(const struct packed_weight *w)
+{
+    return w->format == WF_NVFP4 ? 95 : w->format == WF_MXFP4 ? -1 : 0; /* V of E2M1 counts halves */
+}
 
 enum code_plan {
-    PLAN_ZERO, /* the step is the identity */
     PLAN_WHOLE,
     PLAN_WIDE,  /* three digits hold the small ones too; where they must be cut, as PLAN_SMALL */
     PLAN_SMALL, /* some products are cut one by one */
     PLAN_CAREFUL,
+    PLAN_ZERO, /* the step is the identity */
 };
 
 enum code_state {
@@ -50,15 +54,27 @@ enum code_state {
     CODE_SCALAR, /* infinite, NaN, huge, or spread beyond the keys */
 };
 
-/* k/16 blocks of a row, for weights like w. */
-void code_prepare_row(const struct packed_weight *w, const struct prepared_rows *r, int row, struct code_block *out);
+/* The same block for the careful path. */
+struct code_careful {
+    int16_t value[16]; /* A[k]; only with CODE_INTEGER */
+    int8_t key[16];    /* 4 * (exponent - top), -128 for zero */
+    int32_t lsb, top;  /* exponent of 1 in value; largest exponent */
+    int32_t state;     /* enum code_state */
+};
+
+/* Block by block, in each all `rows` rows: blocks [from,to) of out[k/16][rows], for weights like w. */
+void code_prepare(const struct packed_weight *w, const struct prepared_rows *r, int rows, int from, int to,
+                  struct code_block *out);
+/* state: of the prepared row. */
+void code_prepare_careful(const uint16_t *a, enum block_state state, struct code_careful *out);
 
 /* `parts` chains over one strip that advance together, block by block: they are independent, so that one hides the
  * latency of the other. */
 struct code_chain {
     const struct packed_weight *w; /* 4-bit format, codes kept */
     const struct prepared_rows *rows;
-    const struct code_block *block_of; /* [rows,k/16] */
+    const struct code_careful *careful; /* [k/16][all rows]; all 0: of the one block of the one row */
+    int all;
     const int32_t *row;
     int count;
     const int32_t *block; /* [blocks][parts] k-blocks */
@@ -78,7 +94,8 @@ code_chain_fn *code_chain_best(void);
 struct code_slice {
     const struct packed_weight *w; /* of a format that code_is_quick */
     const struct prepared_rows *rows;
-    const struct code_block *block_of; /* [rows,k/16] */
+    const struct code_block *block_of; /* [k/16][all rows] */
+    int all;
     const int32_t *row;
     int count, strip, warps, t0, t1; /* k-tiles [t0,t1) of 2*warps blocks */
     int last;                        /* blocks from here on are left out */

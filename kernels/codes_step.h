@@ -129,8 +129,8 @@ static inline int code_step_cut(const struct code_tile *o, const struct code_blo
         field = (field & (field > (27 << 23))) | ((27 << 23) & (field <= (27 << 23))); /* of a zero */
         lanes_f fine = (lanes_f)(field - (25 << 23)), grid = (lanes_f)((254 << 23) - (lanes_i)fine);
         lanes_i cut = TO_I(c * grid); /* below 2^26; a product is below 2^27, and at most 15 are small */
-        for (int s = 0; s < a->smalls; s++) {
-            int k = a->small[s];
+        for (unsigned rest = a->small; rest; rest &= rest - 1) {
+            int k = __builtin_ctz(rest);
             cut += TO_I(TO_F(lanes_value(o, k, i, bias)) * value[k] * scale * grid);
         }
         lanes_d whole = TO_D(lanes_int(sum + i)) * TO_D(scale * a->unit);
@@ -142,14 +142,21 @@ static inline int code_step_cut(const struct code_tile *o, const struct code_blo
     return 1;
 }
 
+static inline void code_careful(const struct code_slice *s, int row, int block, struct code_careful *out)
+{
+    size_t at = (size_t)row * (size_t)(s->w->k / STRIP) + (size_t)block;
+    code_prepare_careful(s->rows->raw + STRIP * at, (enum block_state)s->rows->state[at], out);
+}
+
 /* One step of one row by the careful path. */
 static __attribute__((noinline)) void code_step_careful(const struct code_slice *s, const uint8_t *column,
-                                                        code_chain_fn *chain, int row, int block, struct code_lanes *l)
+                                                        code_chain_fn *chain, const struct code_careful *a, int row,
+                                                        int block, struct code_lanes *l)
 {
     float plain[STRIP], up = f32_from_bits((uint32_t)(127 + s->w->shift) << 23),
                         down = f32_from_bits((uint32_t)(127 - s->w->shift) << 23);
     int32_t rows[1] = {row}, blocks[1] = {block};
-    struct code_chain one = {s->w, s->rows, s->block_of, rows, 1, blocks, 1, 1, s->strip, plain, STRIP};
+    struct code_chain one = {s->w, s->rows, a, 0, rows, 1, blocks, 1, 1, s->strip, plain, STRIP};
     for (int i = 0; i < STRIP; i++)
         plain[column[i]] = l->c[i] * down;
     chain(&one);

@@ -24,8 +24,9 @@ static void print(const json_t *r)
 {
     size_t i;
     json_t *o;
-    printf("n %d, k %d, %d threads, median of %d", (int)real(r, "n"), (int)real(r, "k"), (int)real(r, "threads"),
-           (int)real(r, "runs"));
+    int cpu = !strcmp(json_string_value(json_object_get(r, "clock")), "cpu");
+    printf("n %d, k %d, %d threads, median of %d%s", (int)real(r, "n"), (int)real(r, "k"), (int)real(r, "threads"),
+           (int)real(r, "runs"), cpu ? ", CPU time" : "");
     if (real(r, "read_gb_s") > 0)
         printf("; this machine reads %.1f GB/s from memory (one thread)", real(r, "read_gb_s"));
     printf("\n\n");
@@ -61,7 +62,7 @@ static int run(struct tool *t, int argc, char **argv)
         if (!strcmp(argv[i], "--cuda"))
             return bench_of_cuda.run(t, argc, argv);
     const char *cpu = NULL, *n = "16384", *k = "4096", *runs = "5", *threads = "1", *m = "0";
-    const char *path = NULL, *format = NULL;
+    const char *path = NULL, *format = NULL, *clock = NULL;
     const struct option_spec spec[] = {{"cpu", NULL, &cpu},
                                        {"n", "N", &n},
                                        {"k", "K", &k},
@@ -70,6 +71,7 @@ static int run(struct tool *t, int argc, char **argv)
                                        {"m", "M", &m},
                                        {"path", "P", &path},
                                        {"format", "F", &format},
+                                       {"cpu-clock", NULL, &clock},
                                        {0}};
     char *words[64];
     int status, count = argc <= 64 ? tool_options(t, &bench_of_kernels, argc, argv, spec, words, &status) : -1;
@@ -77,7 +79,8 @@ static int run(struct tool *t, int argc, char **argv)
     json_t *report = NULL;
     if (count < 0)
         return argc <= 64 ? status : 2;
-    struct bench_spec s = {atoi(n), atoi(k), atoi(runs), atoi(threads), path, format, atoi(m), t->data_dir, show, t};
+    struct bench_spec s = {atoi(n), atoi(k),       atoi(runs),  atoi(threads), path, format,
+                           atoi(m), clock != NULL, t->data_dir, show,          t};
     if (path && !panel_chain_named(path))
         FAIL(&e, E_USAGE, "--path %s: avx512, avx2 or portable is expected, and this CPU must have it", path);
     else if (count)
@@ -101,16 +104,17 @@ static int run(struct tool *t, int argc, char **argv)
 BENCH(kernels) = {
     .name = "bench kernels",
     .summary = "GEMMs of this CPU against a plain multiply-add and OpenBLAS",
-    .usage = "usage: assay bench kernels [--cpu] [--n 16384] [--k 4096] [--runs 5] [--threads 1]\n"
-             "                     [--path avx512|avx2|portable] [--format nvfp4|mxfp4|u4b8] [--m 1|8|64]\n"
-             "       assay bench kernels --cuda       see assay bench cuda --help\n"
-             "\nThe executor from packed 4-bit weights larger than the L3 cache, by every instruction set of this CPU, "
-             "against a\n"
-             "plain fp32 multiply-add GEMM and OpenBLAS sgemm (found at run time). Outputs are poisoned before each "
-             "run and\n"
-             "compared after: a difference between instruction sets is exit status 1. limit: what reading the "
-             "weights once\nat the measured bandwidth of one thread would allow. --path: that instruction set alone, "
-             "without opponents.\nOptions: --json.\n",
+    .usage =
+        "usage: assay bench kernels [--cpu] [--n 16384] [--k 4096] [--runs 5] [--threads 1]\n"
+        "                     [--path avx512|avx2|portable] [--format nvfp4|mxfp4|u4b8] [--m 1|8|64] [--cpu-clock]\n"
+        "       assay bench kernels --cuda       see assay bench cuda --help\n"
+        "\nThe executor from packed 4-bit weights larger than the L3 cache, by every instruction set of this CPU, "
+        "against a\n"
+        "plain fp32 multiply-add GEMM and OpenBLAS sgemm (found at run time). Outputs are poisoned before each "
+        "run and\n"
+        "compared after: a difference between instruction sets is exit status 1. limit: what reading the "
+        "weights once\nat the measured bandwidth of one thread would allow. --path: that instruction set alone, "
+        "without opponents.\nOptions: --json.\n",
     .order = 10,
     .run = run,
 };

@@ -11,6 +11,7 @@ struct bench_spec {
     const char *path;   /* that instruction set alone; NULL: all, and the opponents */
     const char *format; /* that format alone; NULL: all */
     int m;              /* that number of rows alone; 0: all */
+    int cpu_clock;      /* CPU seconds over threads, for a machine that does other things too; 0: wall clock */
     const char *data_dir;
     void (*progress)(void *arg, const char *what, int done, int total); /* NULL is fine */
     void *arg;

@@ -1,68 +1,79 @@
 /* codes, AVX2 - the quick path: 16 columns in two registers, lanes 0-3 and 8-11, 4-7 and 12-15
  *
- * sums       pmaddubsw of V + bias with the two byte digits of A: 8 products of 24*128 fit 16 bits; pmaddwd joins them
+ * sums       pmaddubsw of V + bias with the byte digits of A: 8 products of 24*128 fit 16 bits; pmaddwd joins them
  * rounding   towards zero by MXCSR, in the one multiply-add of a step
- * whole      bounds of codes.h, checked in every lane of every step
+ * whole      bounds of codes.h, on the upper halves of all 16 columns at once, in every step
  */
 #include "kernels/codes_step.h"
 
 #include <immintrin.h>
 
-typedef __m256i values[4][2]; /* V + bias of [quarter][half], four bytes a lane */
+/* A block of a strip, ready for any row. */
+struct quick_tile {
+    __m256i value[4][2]; /* V + bias of [quarter][half], four bytes a lane */
+    __m256i raw;         /* scales, upper halves, by columns */
+    __m256 scale[2];     /* the same by lanes */
+};
+
+/* Accumulators of one row and warp row: c in lanes, its unit times 2^26 or less by columns, upper halves. */
+struct quick_lanes {
+    float c[STRIP] __attribute__((aligned(32)));
+    int16_t whole[STRIP];
+};
+
+#define AHEAD   1024   /* bytes of codes */
+#define BIGGEST 0x7f00 /* upper half of 2^127 */
 
 /* --- a block of a strip --- */
 
-static inline __attribute__((always_inline)) void scales(const struct code_slice *s, enum weight_format format,
-                                                         int block, __m256 scale[2])
+static inline __attribute__((always_inline)) __m256i raw_scales(const struct code_slice *s, enum weight_format format,
+                                                                int block)
 {
-    scale[0] = scale[1] = _mm256_set1_ps(1);
     if (format == WF_U4B8)
-        return;
-    const __m128i order = _mm_setr_epi8(0, 1, 2, 3, 8, 9, 10, 11, 4, 5, 6, 7, 12, 13, 14, 15);
-    __m128i b = _mm_loadu_si128((const __m128i *)code_scales(s->w, format, s->strip, block));
-    b = _mm_shuffle_epi8(b, order);
-    if (format == WF_NVFP4) {
-        __m256i half = _mm256_slli_epi16(_mm256_cvtepu8_epi16(b), 7);
-        __m256 unit = _mm256_set1_ps(0x1p-17f); /* shifted by 2^110 from 2^-126; V counts halves */
-        scale[0] = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), unit);
-        scale[1] = _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), unit);
-    } else {
-        __m256i lo = _mm256_slli_epi32(_mm256_cvtepu8_epi32(b), 23);
-        __m256i hi = _mm256_slli_epi32(_mm256_cvtepu8_epi32(_mm_unpackhi_epi64(b, b)), 23);
-        scale[0] = _mm256_mul_ps(_mm256_castsi256_ps(lo), _mm256_set1_ps(0.5f));
-        scale[1] = _mm256_mul_ps(_mm256_castsi256_ps(hi), _mm256_set1_ps(0.5f));
-    }
+        return _mm256_set1_epi16(0x3f80);
+    __m256i b = _mm256_cvtepu8_epi16(_mm_loadu_si128((const __m128i *)code_scales(s->w, format, s->strip, block)));
+    return format == WF_NVFP4 ? _mm256_slli_epi16(b, 4) : _mm256_slli_epi16(b, 7);
+}
+
+/* V + bias of a quarter, by lanes. */
+static inline __attribute__((always_inline)) void decode_quarter(const uint16_t *words, enum weight_format format,
+                                                                 __m256i value[2])
+{
+    const __m256i low = _mm256_set1_epi8(15);
+    const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)code_e2m1));
+    __m256i x = _mm256_loadu_si256((const __m256i *)words);
+    __m256i even = _mm256_and_si256(x, low), odd = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
+    if (format != WF_U4B8)
+        even = _mm256_shuffle_epi8(table, even), odd = _mm256_shuffle_epi8(table, odd);
+    value[0] = _mm256_unpacklo_epi16(even, odd);
+    value[1] = _mm256_unpackhi_epi16(even, odd);
+}
+
+static inline __attribute__((always_inline)) void scales_by_lanes(__m256i raw, __m256 scale[2])
+{
+    scale[0] = _mm256_castsi256_ps(_mm256_unpacklo_epi16(_mm256_setzero_si256(), raw));
+    scale[1] = _mm256_castsi256_ps(_mm256_unpackhi_epi16(_mm256_setzero_si256(), raw));
 }
 
 static inline __attribute__((always_inline)) void decode(const struct code_slice *s, enum weight_format format,
-                                                         int block, values v, __m256 scale[2])
+                                                         int block, struct quick_tile *o)
 {
     const uint16_t *words = code_words(s->w, s->strip, block);
-    const __m256i low = _mm256_set1_epi8(15);
-    const __m256i table = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)code_e2m1));
-    for (int q = 0; q < 4; q++) {
-        __m256i x = _mm256_loadu_si256((const __m256i *)(words + 16 * q));
-        __m256i even = _mm256_and_si256(x, low), odd = _mm256_and_si256(_mm256_srli_epi16(x, 4), low);
-        if (format != WF_U4B8)
-            even = _mm256_shuffle_epi8(table, even), odd = _mm256_shuffle_epi8(table, odd);
-        v[q][0] = _mm256_unpacklo_epi16(even, odd);
-        v[q][1] = _mm256_unpackhi_epi16(even, odd);
-    }
-    scales(s, format, block, scale);
+    for (int q = 0; q < 4; q++)
+        decode_quarter(words + 16 * q, format, o->value[q]);
+    o->raw = raw_scales(s, format, block);
+    scales_by_lanes(o->raw, o->scale);
 }
 
-static inline __attribute__((always_inline)) void decode_tile(const struct code_slice *s, enum weight_format format,
-                                                              int block, struct code_tile *o)
+/* For steps that are no single multiply-add. */
+static void decode_tile(const struct code_slice *s, const struct quick_tile *quick, struct code_tile *o)
 {
-    values v;
-    __m256 scale[2];
-    decode(s, format, block, v, scale);
+    __m256 factor = _mm256_castsi256_ps(_mm256_set1_epi32((127 + code_raw_exponent(s->w)) << 23));
     for (int h = 0; h < 2; h++) {
         for (int q = 0; q < 4; q++)
-            _mm256_store_si256((__m256i *)o->value[q] + h, v[q][h]);
-        _mm256_store_ps(o->scale + 8 * h, scale[h]);
+            _mm256_store_si256((__m256i *)o->value[q] + h, quick->value[q][h]);
+        _mm256_store_ps(o->scale + 8 * h, _mm256_mul_ps(quick->scale[h], factor));
     }
-    __asm__("" : : : "memory"); /* it is read from memory: it does not fit the registers */
 }
 
 /* --- one step of one row --- */
@@ -74,44 +85,40 @@ static inline __m256i four(const int8_t *digit, int quarter)
     return _mm256_set1_epi32(x);
 }
 
-/* Sums of digit[k]*(V[k,lane] + bias) over eight k's in each 16-bit half of a lane. */
-static inline __attribute__((always_inline)) void add_quarter(const __m256i *v, const int8_t *digit, int quarter,
-                                                              __m256i sum[2])
+/* weight times the sum over k of digit[k]*(V[k,lane] + bias). */
+static inline __attribute__((always_inline)) void digit_sum(const struct quick_tile *o, const int8_t *digit,
+                                                            short weight, __m256i sum[2])
 {
-    __m256i d = four(digit, quarter);
+    for (int q = 0; q < 4; q++)
+        for (int h = 0; h < 2; h++) {
+            __m256i x = _mm256_maddubs_epi16(o->value[q][h], four(digit, q));
+            sum[h] = q ? _mm256_add_epi16(sum[h], x) : x;
+        }
     for (int h = 0; h < 2; h++)
-        sum[h] = _mm256_add_epi16(sum[h], _mm256_maddubs_epi16(v[h], d));
+        sum[h] = _mm256_madd_epi16(sum[h], _mm256_set1_epi16(weight));
 }
 
 /* sum_k A[k]*V[k,lane], without the small ones. */
-static inline __attribute__((always_inline)) void sum_of(const __m256i (*v)[2], const struct code_block *a,
+static inline __attribute__((always_inline)) void sum_of(const struct quick_tile *o, const struct code_block *a,
                                                          __m256i sum[2])
 {
-    __m256i low[2] = {_mm256_setzero_si256(), _mm256_setzero_si256()}, high[2] = {low[0], low[0]};
-    for (int q = 0; q < 4; q++) {
-        add_quarter(v[q], a->digit[0], q, low);
-        add_quarter(v[q], a->digit[1], q, high);
-    }
-    for (int h = 0; h < 2; h++) {
-        low[h] = _mm256_madd_epi16(low[h], _mm256_set1_epi16(1));
-        high[h] = _mm256_madd_epi16(high[h], _mm256_set1_epi16(256));
-        sum[h] = _mm256_sub_epi32(_mm256_add_epi32(low[h], high[h]), _mm256_set1_epi32(a->bias));
-    }
+    __m256i low[2], high[2], bias = _mm256_set1_epi32(a->bias);
+    digit_sum(o, a->digit[0], 1, low);
+    digit_sum(o, a->digit[1], 256, high);
+    for (int h = 0; h < 2; h++)
+        sum[h] = _mm256_sub_epi32(_mm256_add_epi32(low[h], high[h]), bias);
 }
 
-static inline __attribute__((always_inline)) void wide_sum(const __m256i (*v)[2], const struct code_block *a,
+static inline __attribute__((always_inline)) void wide_sum(const struct quick_tile *o, const struct code_block *a,
                                                            __m256i sum[2])
 {
-    __m256i none = _mm256_setzero_si256(), digit[3][2] = {{none, none}, {none, none}, {none, none}};
-    for (int q = 0; q < 4; q++)
-        for (int i = 0; i < 3; i++)
-            add_quarter(v[q], a->wide[i], q, digit[i]);
+    __m256i low[2], middle[2], high[2], bias = _mm256_set1_epi32(a->wide_bias);
+    digit_sum(o, a->wide[0], 1, low);
+    digit_sum(o, a->wide[1], 256, middle);
+    digit_sum(o, a->wide[2], 256, high);
     for (int h = 0; h < 2; h++) {
-        __m256i low = _mm256_madd_epi16(digit[0][h], _mm256_set1_epi16(1));
-        __m256i middle = _mm256_madd_epi16(digit[1][h], _mm256_set1_epi16(256));
-        __m256i high = _mm256_slli_epi32(_mm256_madd_epi16(digit[2][h], _mm256_set1_epi16(256)), 8);
-        sum[h] = _mm256_add_epi32(_mm256_add_epi32(low, middle), high);
-        sum[h] = _mm256_sub_epi32(sum[h], _mm256_set1_epi32(a->wide_bias));
+        sum[h] = _mm256_add_epi32(_mm256_add_epi32(low[h], middle[h]), _mm256_slli_epi32(high[h], 8));
+        sum[h] = _mm256_sub_epi32(sum[h], bias);
     }
 }
 
@@ -127,55 +134,67 @@ static inline __m256 wide_add(__m256i sum, __m256 unit, __m256 c)
     return _mm256_set_m128(_mm256_cvtpd_ps(hi), _mm256_cvtpd_ps(lo));
 }
 
-/* Lanes of eight where a bound does not hold. */
-static inline __attribute__((always_inline)) __m256 broken(const struct code_block *a, __m256 scale, __m256 limit,
-                                                           __m256 c, __m256 whole)
+static inline __m256i twice(const int16_t *x)
 {
-    __m256 mag = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), c), reach = _mm256_mul_ps(scale, _mm256_set1_ps(a->reach));
-    __m256 holds = _mm256_max_ps(_mm256_mul_ps(mag, _mm256_set1_ps(8)), whole);
-    return _mm256_or_ps(_mm256_cmp_ps(mag, limit, _CMP_NLE_UQ), _mm256_cmp_ps(holds, reach, _CMP_NGE_UQ));
+    int32_t both;
+    memcpy(&both, x, sizeof both);
+    return _mm256_set1_epi32(both);
 }
 
-/* Accumulators of 16 columns. */
-struct pair {
-    __m256 c[2], whole[2];
-};
-
-/* Returns 0 and leaves p alone where a bound does not hold in some lane. fresh: c is 0, which needs no bound. */
-static inline __attribute__((always_inline)) int step(const __m256i (*v)[2], const __m256 *scale,
-                                                      const struct code_block *a, int fresh, struct pair *p)
+/* Whether the bounds hold in all columns; then *whole is that after the step. */
+static inline __attribute__((always_inline)) int bounded(const struct code_block *a, __m256i raw, __m256 c0, __m256 c1,
+                                                         __m256i *whole)
 {
-    __m256 limit[2];
-    int wide = a->plan == PLAN_WIDE;
-    if (__builtin_expect(a->plan != PLAN_WHOLE, 0) && !wide)
-        return 0;
-    for (int h = 0; h < 2; h++)
-        limit[h] = _mm256_mul_ps(scale[h], _mm256_set1_ps(wide ? a->wide_limit : a->limit));
-    if (!fresh) {
-        __m256 bad[2];
-        for (int h = 0; h < 2; h++)
-            bad[h] = broken(a, scale[h], limit[h], p->c[h], p->whole[h]);
-        if (__builtin_expect(_mm256_movemask_ps(_mm256_or_ps(bad[0], bad[1])), 0))
-            return 0;
-    }
+    __m256i upper = _mm256_packs_epi32(_mm256_srai_epi32(_mm256_castps_si256(c0), 16),
+                                       _mm256_srai_epi32(_mm256_castps_si256(c1), 16));
+    __m256i mag = _mm256_and_si256(upper, _mm256_set1_epi16(0x7fff));
+    __m256i limit = _mm256_add_epi16(raw, twice(a->raw_limit)), reach = _mm256_add_epi16(raw, twice(a->raw_reach));
+    __m256i holds = _mm256_max_epi16(_mm256_add_epi16(mag, _mm256_set1_epi16(3 << 7)), *whole);
+    __m256i fine = _mm256_andnot_si256(_mm256_cmpgt_epi16(reach, holds), _mm256_cmpgt_epi16(limit, mag));
+    *whole = _mm256_min_epi16(*whole, limit);
+    return _mm256_testc_si256(fine, _mm256_set1_epi16(-1));
+}
+
+/* The multiply-add of a step of all products. */
+static __attribute__((noinline)) void wide_step(const struct quick_tile *o, const struct code_block *a,
+                                                struct quick_lanes *l)
+{
     __m256i sum[2];
-    if (__builtin_expect(wide, 0)) {
-        wide_sum(v, a, sum);
-        for (int h = 0; h < 2; h++)
-            p->c[h] = wide_add(sum[h], _mm256_mul_ps(scale[h], _mm256_set1_ps(a->wide_unit)), p->c[h]);
-    } else {
-        sum_of(v, a, sum);
-        for (int h = 0; h < 2; h++)
-            p->c[h] =
-                _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[h]), _mm256_mul_ps(scale[h], _mm256_set1_ps(a->unit)), p->c[h]);
+    wide_sum(o, a, sum);
+    for (int h = 0; h < 2; h++) {
+        __m256 c = _mm256_load_ps(l->c + 8 * h), unit = _mm256_mul_ps(o->scale[h], _mm256_set1_ps(a->raw_unit));
+        if (a->light)
+            c = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[h]), unit, c);
+        else
+            c = wide_add(sum[h], unit, c);
+        _mm256_store_ps(l->c + 8 * h, c);
     }
-    for (int h = 0; h < 2; h++)
-        p->whole[h] = _mm256_min_ps(p->whole[h], limit[h]);
+}
+
+/* Returns 0 and leaves l alone where a bound does not hold in some lane. */
+static inline __attribute__((always_inline)) int step(const struct quick_tile *o, const struct code_block *a,
+                                                      struct quick_lanes *l)
+{
+    __m256i sum[2], whole = _mm256_load_si256((const __m256i *)l->whole);
+    __m256 c0 = _mm256_load_ps(l->c), c1 = _mm256_load_ps(l->c + 8), unit = _mm256_set1_ps(a->raw_unit);
+    int plan = a->plan;
+    if (__builtin_expect(plan > PLAN_WIDE, 0) || __builtin_expect(!bounded(a, o->raw, c0, c1, &whole), 0))
+        return 0;
+    _mm256_store_si256((__m256i *)l->whole, whole);
+    if (__builtin_expect(plan == PLAN_WIDE, 0)) {
+        wide_step(o, a, l);
+        return 1;
+    }
+    sum_of(o, a, sum);
+    c0 = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[0]), _mm256_mul_ps(o->scale[0], unit), c0);
+    c1 = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum[1]), _mm256_mul_ps(o->scale[1], unit), c1);
+    _mm256_store_ps(l->c, c0);
+    _mm256_store_ps(l->c + 8, c1);
     return 1;
 }
 
 /* code_largest by byte keys: 4 * exponent below the top, plus 2 for 1.5 times a power of two. */
-static inline void largest(const struct code_tile *o, const struct code_block *a, int bias, float *out)
+static inline void largest(const struct code_tile *o, const struct code_careful *a, int bias, float *out)
 {
     static const int8_t e2m1[16] = {-128, -4, 0, 2, 4, 0, 6, 0, 8, 0, 0, 0, 10};
     static const int8_t integers[16] = {-128, -4, 0, 2, 4, 4, 6, 6, 8};
@@ -199,108 +218,140 @@ static inline void largest(const struct code_tile *o, const struct code_block *a
 }
 
 /* A step that is no single multiply-add. */
-static __attribute__((noinline)) void other_step(const struct code_slice *s, const struct code_tile *o,
-                                                 const struct code_block *a, int row, int block, struct code_lanes *l)
+static __attribute__((noinline)) void other_step(const struct code_slice *s, const struct quick_tile *tile,
+                                                 const struct code_block *a, int row, int block,
+                                                 struct quick_lanes *quick)
 {
     __m256i sum[2];
+    struct code_tile o;
+    struct code_lanes l;
+    struct code_careful careful;
     float most[STRIP] __attribute__((aligned(32)));
     const float *value = s->rows->value + (size_t)row * (size_t)s->rows->k + STRIP * block;
-    int bias = s->w->format == WF_U4B8 ? 8 : 12;
+    const uint8_t *column = code_path_avx2.column;
+    int bias = s->w->format == WF_U4B8 ? 8 : 12, done = 0;
     if (a->plan == PLAN_ZERO)
         return;
+    memcpy(l.c, quick->c, sizeof l.c);
+    for (int i = 0; i < STRIP; i++)
+        l.whole[i] = f32_from_bits((uint32_t)quick->whole[column[i]] << 16);
+    code_careful(s, row, block, &careful);
     if (a->plan != PLAN_CAREFUL) {
-        sum_of((const __m256i(*)[2])o->value, a, sum);
-        if (a->state == CODE_SCALAR) /* keys do not reach that far down */
-            code_largest(o, value, bias, most);
+        decode_tile(s, tile, &o);
+        sum_of(tile, a, sum);
+        if (careful.state == CODE_SCALAR) /* keys do not reach that far down */
+            code_largest(&o, value, bias, most);
         else
-            largest(o, a, bias, most);
-        if (code_step_cut(o, a, value, bias, (const int32_t *)sum, most, l))
-            return;
+            largest(&o, &careful, bias, most);
+        done = code_step_cut(&o, a, value, bias, (const int32_t *)sum, most, &l);
     }
-    code_step_careful(s, code_path_avx2.column, code_chain_avx2, row, block, l);
+    if (!done)
+        code_step_careful(s, column, code_chain_avx2, &careful, row, block, &l);
+    memcpy(quick->c, l.c, sizeof l.c);
+    for (int i = 0; i < STRIP; i++) {
+        uint32_t bits = f32_bits(l.whole[i]) >> 16;
+        quick->whole[column[i]] = (int16_t)(bits < BIGGEST ? bits : BIGGEST);
+    }
+}
+
+static __attribute__((noinline)) void decode_again(const struct code_slice *s, int block, struct quick_tile *o)
+{
+    if (s->w->format == WF_NVFP4)
+        decode(s, WF_NVFP4, block, o);
+    else if (s->w->format == WF_MXFP4)
+        decode(s, WF_MXFP4, block, o);
+    else
+        decode(s, WF_U4B8, block, o);
+}
+
+static __attribute__((noinline)) void slow_step(const struct code_slice *s, const struct code_block *a, int block,
+                                                struct quick_lanes *l)
+{
+    struct quick_tile o;
+    if (a->plan == PLAN_ZERO)
+        return;
+    decode_again(s, block, &o);
+    if (!step(&o, a, l))
+        other_step(s, &o, a, s->row[0], block, l);
+}
+
+/* A step of a single row, which needs each quarter once: in registers. */
+static inline __attribute__((always_inline)) void step_once(const struct code_slice *s, enum weight_format format,
+                                                            int block, const struct code_block *a,
+                                                            struct quick_lanes *l)
+{
+    const uint16_t *words = code_words(s->w, s->strip, block);
+    __m256i whole = _mm256_load_si256((const __m256i *)l->whole), raw = raw_scales(s, format, block);
+    __m256i low[2], high[2], bias = _mm256_set1_epi32(a->bias);
+    __m256 scale[2], unit = _mm256_set1_ps(a->raw_unit);
+    const __m256 c[2] = {_mm256_load_ps(l->c), _mm256_load_ps(l->c + 8)};
+    _mm_prefetch((const char *)words + AHEAD, _MM_HINT_T0);
+    _mm_prefetch((const char *)words + AHEAD + 64, _MM_HINT_T0);
+    if (__builtin_expect(a->plan != PLAN_WHOLE, 0) || __builtin_expect(!bounded(a, raw, c[0], c[1], &whole), 0)) {
+        slow_step(s, a, block, l);
+        return;
+    }
+    for (int q = 0; q < 4; q++) {
+        __m256i v[2], d0 = four(a->digit[0], q), d1 = four(a->digit[1], q);
+        decode_quarter(words + 16 * q, format, v);
+        for (int h = 0; h < 2; h++) {
+            __m256i x = _mm256_maddubs_epi16(v[h], d0), y = _mm256_maddubs_epi16(v[h], d1);
+            low[h] = q ? _mm256_add_epi16(low[h], x) : x;
+            high[h] = q ? _mm256_add_epi16(high[h], y) : y;
+        }
+    }
+    scales_by_lanes(raw, scale);
+    for (int h = 0; h < 2; h++) {
+        low[h] = _mm256_madd_epi16(low[h], _mm256_set1_epi16(1));
+        high[h] = _mm256_madd_epi16(high[h], _mm256_set1_epi16(256));
+        __m256 sum = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm256_add_epi32(low[h], high[h]), bias));
+        _mm256_store_ps(l->c + 8 * h, _mm256_fmadd_ps(sum, _mm256_mul_ps(scale[h], unit), c[h]));
+    }
+    _mm256_store_si256((__m256i *)l->whole, whole);
 }
 
 /* --- a slice --- */
 
-static inline void clear(struct code_lanes *l)
+static inline void clear(struct quick_lanes *l)
 {
-    for (int h = 0; h < 2; h++) {
-        _mm256_store_ps(l->c + 8 * h, _mm256_setzero_ps());
-        _mm256_store_ps(l->whole + 8 * h, _mm256_set1_ps(0x1p127f));
-    }
+    for (int i = 0; i < STRIP; i++)
+        l->c[i] = 0, l->whole[i] = BIGGEST;
 }
 
-static inline void get(const struct code_lanes *l, struct pair *p)
+/* A single row: warp rows side by side, so that weights are read in order. */
+static inline __attribute__((always_inline)) void run_one(const struct code_slice *s, enum weight_format format)
 {
-    for (int h = 0; h < 2; h++) {
-        p->c[h] = _mm256_load_ps(l->c + 8 * h);
-        p->whole[h] = _mm256_load_ps(l->whole + 8 * h);
-    }
-}
-
-static inline void put(const struct pair *p, struct code_lanes *l)
-{
-    for (int h = 0; h < 2; h++) {
-        _mm256_store_ps(l->c + 8 * h, p->c[h]);
-        _mm256_store_ps(l->whole + 8 * h, p->whole[h]);
-    }
-}
-
-/* One warp row of one row, in registers. */
-static inline __attribute__((always_inline)) void run_one(const struct code_slice *s, enum weight_format format,
-                                                          int warp)
-{
-    const struct code_block *a = s->block_of + (size_t)s->row[0] * ((size_t)s->w->k / STRIP);
-    struct pair p;
-    int fresh = 1;
-    p.c[0] = p.c[1] = _mm256_setzero_ps();
-    p.whole[0] = p.whole[1] = _mm256_set1_ps(0x1p127f);
-    for (int i = 2 * s->t0; i < 2 * s->t1; i++) {
-        int block = i / 2 * 2 * s->warps + 2 * warp + i % 2;
-        values v;
-        __m256 scale[2];
-        if (block >= s->last || a[block].plan == PLAN_ZERO)
-            continue;
-        decode(s, format, block, v, scale);
-        if (__builtin_expect(!step((const __m256i(*)[2])v, scale, &a[block], fresh, &p), 0)) {
-            struct code_lanes l;
-            struct code_tile o;
-            put(&p, &l);
-            decode_tile(s, format, block, &o);
-            other_step(s, &o, &a[block], s->row[0], block, &l);
-            get(&l, &p);
-        }
-        fresh = 0;
-    }
-    float *acc = s->acc + (size_t)warp * s->part_size;
-    _mm256_storeu_ps(acc, p.c[0]);
-    _mm256_storeu_ps(acc + 8, p.c[1]);
+    struct quick_lanes lanes[4];
+    int warps = s->warps, end = 2 * s->t1 * warps < s->last ? 2 * s->t1 * warps : s->last;
+    const struct code_block *a = s->block_of + s->row[0];
+    for (int i = 0; i < warps; i++)
+        clear(&lanes[i]);
+    for (int block = 2 * s->t0 * warps; block < end;)
+        for (int warp = 0; warp < warps && block < end; warp++)
+            for (int i = 0; i < 2 && block < end; i++, block++)
+                step_once(s, format, block, a + (size_t)block * (size_t)s->all, &lanes[warp]);
+    for (int i = 0; i < warps; i++)
+        memcpy(s->acc + (size_t)i * s->part_size, lanes[i].c, sizeof lanes[i].c);
 }
 
 /* One warp row of several rows, which share each decoded block. */
 static inline __attribute__((always_inline)) void run_rows(const struct code_slice *s, enum weight_format format,
                                                            int warp)
 {
-    struct code_lanes lanes[64];
-    struct code_tile o;
-    size_t k = (size_t)s->w->k / STRIP;
+    struct quick_lanes lanes[64];
+    struct quick_tile o;
     for (int r = 0; r < s->count; r++)
         clear(&lanes[r]);
     for (int i = 2 * s->t0; i < 2 * s->t1; i++) {
         int block = i / 2 * 2 * s->warps + 2 * warp + i % 2;
+        const struct code_block *a = s->block_of + (size_t)block * (size_t)s->all;
         if (block >= s->last)
             continue;
-        decode_tile(s, format, block, &o);
-        for (int r = 0; r < s->count; r++) {
-            const struct code_block *a = s->block_of + (size_t)s->row[r] * k + block;
-            const __m256 scale[2] = {_mm256_load_ps(o.scale), _mm256_load_ps(o.scale + 8)};
-            struct pair p;
-            get(&lanes[r], &p);
-            if (__builtin_expect(step((const __m256i(*)[2])o.value, scale, a, 0, &p), 1))
-                put(&p, &lanes[r]);
-            else
-                other_step(s, &o, a, s->row[r], block, &lanes[r]);
-        }
+        decode(s, format, block, &o);
+        __asm__("" : : "r"(&o) : "memory"); /* it is read from memory: it does not fit the registers */
+        for (int r = 0; r < s->count; r++)
+            if (__builtin_expect(!step(&o, a + s->row[r], &lanes[r]), 0))
+                other_step(s, &o, a + s->row[r], s->row[r], block, &lanes[r]);
     }
     for (int r = 0; r < s->count; r++)
         memcpy(s->acc + (size_t)warp * s->part_size + r * STRIP, lanes[r].c, sizeof lanes[r].c);
@@ -309,10 +360,10 @@ static inline __attribute__((always_inline)) void run_rows(const struct code_sli
 static inline __attribute__((always_inline)) void run(const struct code_slice *s, enum weight_format format)
 {
     for (int warp = 0; warp < s->warps; warp++)
-        if (s->count == 1)
-            run_one(s, format, warp);
-        else
+        if (s->count > 1)
             run_rows(s, format, warp);
+    if (s->count == 1)
+        run_one(s, format);
 }
 
 static void slice(const struct code_slice *s)

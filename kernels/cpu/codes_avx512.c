@@ -84,7 +84,7 @@ static inline __m512 wide_add(__m512i sum, __m512 unit, __m512 c)
 }
 
 /* code_largest by byte keys: 4 * exponent below the top, plus 2 for 1.5 times a power of two. */
-static inline void largest(const struct code_tile *o, const struct code_block *a, int bias, float *out)
+static inline void largest(const struct code_tile *o, const struct code_careful *a, int bias, float *out)
 {
     static const int8_t e2m1[16] = {-128, -4, 0, 2, 4, 0, 6, 0, 8, 0, 0, 0, 10};
     static const int8_t integers[16] = {-128, -4, 0, 2, 4, 4, 6, 6, 8};
@@ -113,18 +113,20 @@ static __attribute__((noinline)) void other_step(const struct code_slice *s, con
     float most[STRIP];
     const float *value = s->rows->value + (size_t)row * (size_t)s->rows->k + STRIP * block;
     int bias = s->w->format == WF_U4B8 ? 8 : 12;
+    struct code_careful careful;
     if (a->plan == PLAN_ZERO)
         return;
+    code_careful(s, row, block, &careful);
     if (a->plan != PLAN_CAREFUL) {
         _mm512_storeu_si512(sum, sum_of(o, a));
-        if (a->state == CODE_SCALAR) /* keys do not reach that far down */
+        if (careful.state == CODE_SCALAR) /* keys do not reach that far down */
             code_largest(o, value, bias, most);
         else
-            largest(o, a, bias, most);
+            largest(o, &careful, bias, most);
         if (code_step_cut(o, a, value, bias, sum, most, l))
             return;
     }
-    code_step_careful(s, code_path_avx512.column, code_chain_avx2, row, block, l);
+    code_step_careful(s, code_path_avx512.column, code_chain_avx2, &careful, row, block, l);
 }
 
 /* Returns 0 and leaves l alone where a bound does not hold in some lane. */
@@ -159,7 +161,6 @@ static inline __attribute__((always_inline)) void run(const struct code_slice *s
     struct code_lanes lanes[64];
     struct code_tile o;
     int count = s->count, warps = to - from, n = warps * count, last = s->last;
-    size_t k = (size_t)s->w->k / STRIP;
     for (int i = 0; i < n; i++) {
         _mm512_store_ps(lanes[i].c, _mm512_setzero_ps());
         _mm512_store_ps(lanes[i].whole, _mm512_set1_ps(0x1p127f));
@@ -172,7 +173,7 @@ static inline __attribute__((always_inline)) void run(const struct code_slice *s
                 continue;
             decode(s, format, block, &o);
             for (int r = 0; r < count; r++, l++) {
-                const struct code_block *a = s->block_of + (size_t)s->row[r] * k + block;
+                const struct code_block *a = s->block_of + (size_t)block * (size_t)s->all + s->row[r];
                 if (__builtin_expect(!step(&o, a, l), 0))
                     other_step(s, &o, a, s->row[r], block, l);
             }

@@ -168,7 +168,7 @@ static inline __m256i load32(const int32_t *p, int h)
     return _mm256_load_si256((const __m256i *)(p + 8 * h));
 }
 
-static inline void key_maximum(const struct code_operands *o, const struct code_block *a, __m256i key[2])
+static inline void key_maximum(const struct code_operands *o, const struct code_careful *a, __m256i key[2])
 {
     __m256i best = _mm256_set1_epi8(-128);
     for (int p = 0; p < 8; p++) {
@@ -196,7 +196,7 @@ static inline __attribute__((always_inline)) __m256i acc_field(const struct cons
 /* Exponent field (bias 254) of the step. */
 static inline __attribute__((always_inline)) __m256i step_field(const struct constants *k,
                                                                 const struct code_operands *o,
-                                                                const struct code_block *a, int h, __m256i key,
+                                                                const struct code_careful *a, int h, __m256i key,
                                                                 __m256 c, int shift)
 {
     __m256i class = _mm256_and_si256(key, k->three);
@@ -218,7 +218,7 @@ static inline __m256i acc_grid(const struct constants *k, __m256 c, __m256i fiel
 /* Sum of the products on the grid, exact unless *up is negative in a lane; *fits: lanes surely below 2^30. */
 static inline __attribute__((always_inline)) __m256i integer_sum(const struct constants *k,
                                                                  const struct code_operands *o,
-                                                                 const struct code_block *a, int h, __m256i field,
+                                                                 const struct code_careful *a, int h, __m256i field,
                                                                  __m256i *up, __m256i *fits)
 {
     __m256i s0 = _mm256_setzero_si256(), s1 = s0;
@@ -283,7 +283,7 @@ static inline __attribute__((always_inline)) __m256 result(const struct constant
 /* One step of eight columns; returns the lanes for the scalar rule. */
 static inline __attribute__((always_inline)) unsigned half_step(const struct constants *k,
                                                                 const struct code_operands *o,
-                                                                const struct code_block *a, const float *value, int h,
+                                                                const struct code_careful *a, const float *value, int h,
                                                                 __m256i key, __m256 *c, int shift)
 {
     __m256i field = step_field(k, o, a, h, key, *c, shift), up = k->least_key, fits = up, t = up;
@@ -348,7 +348,7 @@ static inline __attribute__((always_inline)) void step_row(const struct constant
                                                            const struct code_operands *o, int r, int block, float *acc,
                                                            int shift)
 {
-    const struct code_block *a = ch->block_of + (size_t)ch->row[r] * (size_t)(ch->rows->k / STRIP) + block;
+    const struct code_careful *a = ch->careful + (ch->all ? (size_t)block * (size_t)ch->all + (size_t)ch->row[r] : 0);
     const float *value = ch->rows->value + (size_t)ch->row[r] * (size_t)ch->rows->k + STRIP * block;
     if (a->state == CODE_ZERO)
         return;

@@ -158,7 +158,7 @@ static __attribute__((noinline)) void other_step(const struct code_slice *s, con
         if (code_step_cut(tile, a, value, bias, sum, most, l))
             return;
     }
-    code_step_careful(s, code_path_portable.column, code_chain_panel, row, block, l);
+    code_step_careful(s, code_path_portable.column, code_chain_panel, NULL, row, block, l);
 }
 
 static inline __attribute__((always_inline)) int step(const struct sums *o, const struct code_tile *tile,
@@ -206,7 +206,7 @@ static inline __attribute__((always_inline)) void run(const struct code_slice *s
                 continue;
             decode(s, format, block, &o, &tile);
             for (int r = 0; r < s->count; r++) {
-                const struct code_block *a = s->block_of + (size_t)s->row[r] * ((size_t)s->w->k / STRIP) + block;
+                const struct code_block *a = s->block_of + (size_t)block * (size_t)s->all + s->row[r];
                 if (!step(&o, &tile, a, &lanes[r]))
                     other_step(s, &o, &tile, a, s->row[r], block, &lanes[r]);
             }

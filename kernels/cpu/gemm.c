@@ -23,10 +23,12 @@
 struct job {
     const struct gemm_problem *p;
     struct prepared_rows rows;
-    const struct code_block *code_blocks; /* NULL: panels, decoded where they are not kept */
+    struct code_block *code_blocks; /* [k/16][m], for `path`; both NULL where weights have no quick path */
+    const struct code_path *path;
+    struct code_careful *careful; /* [k/16][m], for code_chain; NULL and no code_blocks: panels, decoded if need be */
     code_chain_fn *code_chain;
-    const struct code_path *path; /* NULL: no quick path for these weights */
-    struct mutation mutation;     /* zero: none */
+    struct packed_weight like; /* all experts: the smallest scale */
+    struct mutation mutation;  /* zero: none */
     struct tensor_core_rule rule;
     panel_chain_fn *chain;
     char *thread_scratch;
@@ -114,8 +116,17 @@ static void slice_of_codes(const struct job *j, const struct packed_weight *w, i
 {
     int32_t block[CHUNK * MAX_WARP];
     int warps = tk / 32, n = 0, last = j->mutation.skip_tail ? w->k / 16 - 1 : w->k / 16;
-    struct code_chain c = {w,     &j->rows, j->code_blocks,          rb->a, rb->count, block, 0, warps,
-                           strip, acc,      (size_t)MAX_ROWS * STRIP};
+    struct code_chain c = {.w = w,
+                           .rows = &j->rows,
+                           .careful = j->careful,
+                           .all = j->p->plan->shape.m,
+                           .row = rb->a,
+                           .count = rb->count,
+                           .block = block,
+                           .parts = warps,
+                           .strip = strip,
+                           .acc = acc,
+                           .part_size = (size_t)MAX_ROWS * STRIP};
     for (int t = s->t0; t < s->t1; t++)
         for (int h = 0; h < 2; h++) {
             for (int warp = 0; warp < warps; warp++)
@@ -143,6 +154,7 @@ static void quick_slice(const struct job *j, const struct packed_weight *w, int 
     struct code_slice c = {.w = w,
                            .rows = &j->rows,
                            .block_of = j->code_blocks,
+                           .all = j->p->plan->shape.m,
                            .row = rb->a,
                            .count = rb->count,
                            .strip = strip,
@@ -304,7 +316,7 @@ static void tile_strips(const struct job *j, const struct gemm_launch *l, int ti
             break;
         if (quick) {
             quick_slice(j, w, strips.first, rb, slice, l->tk, space->warp[0]);
-        } else if (j->code_blocks && !w->special) {
+        } else if (j->careful && !w->special) {
             for (int warp = 0; warp < warps; warp++)
                 memset(space->warp[warp], 0, (size_t)cells * sizeof(float));
             slice_of_codes(j, w, strips.first, rb, slice, l->tk, space->warp[0]);
@@ -360,7 +372,8 @@ static void member(void *arg, int index, int members)
             find_rows(j->p, l, rows, &rb);
             for (struct strips s = {from, 0}; rb.count && s.first < to; s.first += s.count) {
                 /* a tile is 64 columns or more, so an even strip and its neighbour share one */
-                s.count = !j->code_blocks && rb.count == 1 && s.first % 2 == 0 && s.first + 1 < to ? 2 : 1;
+                s.count =
+                    !j->code_blocks && !j->careful && rb.count == 1 && s.first % 2 == 0 && s.first + 1 < to ? 2 : 1;
                 tile_strips(j, l, rows * l->NT + s.first * STRIP / l->tn, s, &rb, space);
             }
         }
@@ -391,6 +404,46 @@ static int by_codes(const struct job *j)
            (code_is_quick(w) || j->code_chain);
 }
 
+static void prepare_member(void *arg, int index, int members)
+{
+    struct job *j = arg;
+    int m = j->p->plan->shape.m, blocks = j->like.k / STRIP;
+    int from = (int)((long)blocks * index / members), to = (int)((long)blocks * (index + 1) / members);
+    if (j->path) {
+        code_prepare(&j->like, &j->rows, m, from, to, j->code_blocks);
+        return;
+    }
+    for (int b = from; b < to; b++)
+        for (int r = 0; r < m; r++) {
+            size_t at = (size_t)r * (size_t)blocks + (size_t)b;
+            code_prepare_careful(j->rows.raw + STRIP * at, (enum block_state)j->rows.state[at],
+                                 j->careful + (size_t)b * (size_t)m + (size_t)r);
+        }
+}
+
+#define ALONE 512 /* blocks that are prepared sooner than a team is woken */
+
+static void prepare_codes(struct job *j, struct team *team)
+{
+    const struct gemm_shape *s = &j->p->plan->shape;
+    size_t blocks = (size_t)s->m * (size_t)(s->k / STRIP);
+    j->like = *j->p->w;
+    for (int i = 1; i < s->experts; i++)
+        j->like.least_scale =
+            j->p->w[i].least_scale < j->like.least_scale ? j->p->w[i].least_scale : j->like.least_scale;
+    j->path = code_is_quick(j->p->w) ? code_path_best() : NULL;
+    if (j->path)
+        j->code_blocks = (struct code_block *)j->thread_scratch;
+    else
+        j->careful = (struct code_careful *)j->thread_scratch;
+    j->thread_scratch += blocks * (j->path ? sizeof *j->code_blocks : sizeof *j->careful);
+    j->thread_scratch = panel_aligned(j->thread_scratch);
+    if (blocks < ALONE)
+        prepare_member(j, 0, 1);
+    else
+        team_run(team, prepare_member, j);
+}
+
 int gemm_run(const struct gemm_problem *p, void *scratch, struct team *team, struct err *e)
 {
     const struct gemm_shape *s = &p->plan->shape;
@@ -408,17 +461,8 @@ int gemm_run(const struct gemm_problem *p, void *scratch, struct team *team, str
     j.thread_scratch =
         panel_prepare_rows(&j.rows, s->act, p->w->shift, s->m, p->w->k_used, s->k, p->a, p->lda, scratch);
     j.code_chain = code_chain_best();
-    if (by_codes(&j)) {
-        struct code_block *blocks = (struct code_block *)j.thread_scratch;
-        struct packed_weight like = *p->w; /* of all experts: the smallest scale */
-        for (int i = 1; i < s->experts; i++)
-            like.least_scale = p->w[i].least_scale < like.least_scale ? p->w[i].least_scale : like.least_scale;
-        for (int i = 0; i < s->m; i++)
-            code_prepare_row(&like, &j.rows, i, blocks + (size_t)i * (size_t)(s->k / 16));
-        j.code_blocks = blocks;
-        j.path = code_is_quick(p->w) ? code_path_best() : NULL;
-        j.thread_scratch = panel_aligned((char *)(blocks + (size_t)s->m * (size_t)(s->k / 16)));
-    }
+    if (by_codes(&j))
+        prepare_codes(&j, team);
     team_run(team, member, &j);
     if (p->mutation)
         spoil(p);

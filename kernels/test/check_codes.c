@@ -93,14 +93,15 @@ static void fill_rows(struct fixture *f, enum input kind)
         uint16_t a[K];
         for (int k = 0; k < K; k++)
             a[k] = activation(kind, k);
+        if (next() % 4 == 0)
+            memset(a + next() % (K / 16) * 16, 0, 16 * sizeof *a);
         for (int k = K / 2; kind == CANCEL && k < K; k++)
             a[k] = a[k - K / 2] ^ (next() % 16 ? 0x8000 : 0x8001);
         panel_prepare_row(ACT_BF16, f->w.shift, a, K, K, f->raw + r * K, f->value + r * K, f->key + r * K,
                           f->state + r * K / 16);
     }
     f->rows = (struct prepared_rows){K, f->raw, f->value, f->key, f->state};
-    for (int r = 0; r < ROWS; r++)
-        code_prepare_row(&f->w, &f->rows, r, f->block + r * K / 16);
+    code_prepare(&f->w, &f->rows, ROWS, 0, K / 16, f->block);
 }
 
 static int beyond_shift(const struct fixture *f)
@@ -142,6 +143,7 @@ static void by_path(const struct fixture *f, const struct code_path *path, int r
     struct code_slice s = {.w = &f->w,
                            .rows = &f->rows,
                            .block_of = f->block,
+                           .all = ROWS,
                            .row = row,
                            .count = rows,
                            .warps = WARPS,
@@ -159,6 +161,17 @@ static void by_path(const struct fixture *f, const struct code_path *path, int r
 
 static const enum weight_format formats[] = {WF_NVFP4, WF_MXFP4, WF_U4B8};
 
+static void forget(struct code_block *b, int spoil)
+{
+    if (spoil == 1) {
+        b->limit = b->wide_limit = 0x1p100f;
+        b->raw_limit[0] = b->raw_limit[1] = 0x3f00;
+    } else {
+        b->reach = 0;
+        b->raw_reach[0] = b->raw_reach[1] = -0x4000;
+    }
+}
+
 /* Outputs that differ from the rule. spoil: 1 forgets what keeps products whole, 2 what keeps the accumulator whole. */
 static long compare(const struct code_path *path, int rounds, int spoil, long *outputs, long *plans)
 {
@@ -174,9 +187,8 @@ static long compare(const struct code_path *path, int rounds, int spoil, long *o
             continue;
         for (int b = 0; b < ROWS * K / 16; b++) {
             plans[f->block[b].plan]++;
-            f->block[b].limit = spoil == 1 ? 0x1p100f : f->block[b].limit;
-            f->block[b].wide_limit = spoil == 1 ? 0x1p100f : f->block[b].wide_limit;
-            f->block[b].reach = spoil == 2 ? 0 : f->block[b].reach;
+            if (spoil)
+                forget(&f->block[b], spoil);
         }
         by_rule(f, rows, want);
         by_path(f, path, rows, got);
@@ -203,16 +215,16 @@ START_TEST(quick_paths_equal_the_scalar_rule)
            plans[PLAN_CAREFUL]);
     ck_assert_int_eq(wrong, 0);
     ck_assert_int_gt(outputs, 100000);
-    for (int i = PLAN_WHOLE; i <= PLAN_CAREFUL; i++)
+    for (int i = PLAN_WHOLE; i <= PLAN_ZERO; i++)
         ck_assert_int_gt(plans[i], 500);
 }
 END_TEST
 
 START_TEST(without_either_bound_outputs_differ)
 {
-    for (int spoil = 1; spoil <= 2; spoil++) {
+    for (int spoil = 1; spoil <= 2 && panel_chain_named(path[_i]->name); spoil++) {
         long outputs = 0, plans[5] = {0};
-        ck_assert_int_gt(compare(&code_path_portable, 4, spoil, &outputs, plans), 5);
+        ck_assert_int_gt(compare(path[_i], 4, spoil, &outputs, plans), 5);
     }
 }
 END_TEST
@@ -223,7 +235,7 @@ int main(void)
     TCase *t = tcase_create("bits");
     tcase_set_timeout(t, 120);
     tcase_add_loop_test(t, quick_paths_equal_the_scalar_rule, 0, 3);
-    tcase_add_test(t, without_either_bound_outputs_differ);
+    tcase_add_loop_test(t, without_either_bound_outputs_differ, 0, 3);
     suite_add_tcase(s, t);
     SRunner *r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
